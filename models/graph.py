@@ -144,7 +144,9 @@ class Encoder:
     def by_head(self, rows: str, shape: str, perm: list[int]) -> str:
         return self.g.op("Transpose", self.g.op("Reshape", rows, shape), perm=perm)
 
-    def layer(self, index: int, layer: Layer, x: str, zero_points: str, first_token_only: bool) -> str:
+    def layer(
+        self, index: int, layer: Layer, x: str, zero_points: str, first_token_only: bool, any_padding: bool
+    ) -> str:
         g, name = self.g, f"layer.{index}"
         heads = self.g.ints(self.bert.heads, self.head_width)
         shape = query_shape = g.op("Concat", self.batch_and_sequence, heads, axis=0)
@@ -170,7 +172,12 @@ class Encoder:
             "MatMul", self.by_head(query, query_shape, [0, 2, 1, 3]), self.by_head(key, shape, [0, 2, 3, 1])
         )
         weights = g.op("Softmax", g.op("Add", scores, self.mask), axis=-1)
+        if first_token_only and any_padding:
+            # ONNX Runtime adds up the product of a single row in another order for every length.
+            weights = g.op("Concat", weights, weights, axis=2)
         context = g.op("MatMul", weights, self.by_head(value, shape, [0, 2, 1, 3]))
+        if first_token_only and any_padding:
+            context = g.op("Gather", context, g.ints(0), axis=2)
         context = g.op("Reshape", g.op("Transpose", context, perm=[0, 2, 1, 3]), g.ints(-1, self.width))
 
         projection = layer.attention_output
@@ -186,8 +193,11 @@ class Encoder:
         return self.norm(f"{name}.output_norm", layer.output_norm, g.op("Sum", y, x))
 
 
-def build(bert: Bert, first_token_only: bool) -> bytes:
+def build(bert: Bert, first_token_only: bool, any_padding: bool = False) -> bytes:
     """The ONNX file of an encoder.
+
+    any_padding: a sequence gives the same bits however much it is padded, not only without. The files that were built
+    before this was known do not have it.
 
     Inputs are int64 [batch, sequence]: input_ids, attention_mask (1 = token, 0 = padding), token_type_ids.
     The output is `logits` [batch, 1] if the model has a head; else `last_hidden_state` [batch, tokens, width] with
@@ -199,7 +209,7 @@ def build(bert: Bert, first_token_only: bool) -> bytes:
     zero_points = encoder.zero_points(encoder.tokens)
     last = len(bert.layers) - 1
     for index, layer in enumerate(bert.layers):
-        x = encoder.layer(index, layer, x, zero_points, first_token_only and index == last)
+        x = encoder.layer(index, layer, x, zero_points, first_token_only and index == last, any_padding)
     if bert.head:
         (pooler, pooler_bias), (classifier, classifier_bias) = bert.head
         x = g.op("Gemm", x, g.const("pooler.weight", pooler), g.const("pooler.bias", pooler_bias))

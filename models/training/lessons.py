@@ -14,10 +14,11 @@ from torch import Tensor
 import pairs
 
 # Of lists without labels: rows that are drawn anew, lists whose query is a row, lists whose rows are several turns in a
-# row (turns of the data are shorter than what is remembered).
-FRESH_ROWS = 2
+# row (turns of the data are shorter than what is remembered), lists with other words in place of some.
+FRESH_ROWS = 4
 ROW_AS_QUERY = 0.03
 LONGER_ROWS = 0.25
+OTHER_WORDS = 0.25
 # Lessons to draw the next one from, and how many the teacher may be ahead of the student.
 POOL = 16
 AHEAD = 4
@@ -53,17 +54,19 @@ class Maker:
     batch: int
     part: int
 
-    def lesson(self, numbers: Tensor, query: Tensor, rows: Tensor, spans: Tensor) -> Lesson:
-        logits = torch.empty(rows.numel(), device=rows.device)
+    def lesson(
+        self, numbers: Tensor, query: Tensor, rows: Tensor, spans: Tensor | None = None, seeds: Tensor | None = None
+    ) -> Lesson:
+        logits = torch.empty(rows.numel(), device=self.lists.device)
         parts = []
-        for positions, encoded in self.lists.parts(query, rows, self.part, spans):
+        for positions, encoded in self.lists.parts(query, rows, self.part, spans, seeds):
             logits[positions], hidden = self.teacher(*encoded)
             parts.append(Part(positions, *encoded, hidden))
-        return Lesson(self.lists.kind[numbers], self.lists.label[numbers], logits.view(rows.shape), parts)
+        kind, label = (values[numbers].to(self.lists.device) for values in (self.lists.kind, self.lists.label))
+        return Lesson(kind, label, logits.view(rows.shape), parts)
 
     def as_stored(self, numbers: Tensor) -> Lesson:
-        rows = self.lists.rows[numbers]
-        return self.lesson(numbers, self.lists.query[numbers], rows, torch.ones_like(rows))
+        return self.lesson(numbers, self.lists.query[numbers], self.lists.rows[numbers])
 
     def varied(self, numbers: Tensor, source: torch.Generator) -> Lesson:
         """The lists; of those that nobody labelled something is drawn anew."""
@@ -71,25 +74,27 @@ class Maker:
         unlabelled = (lists.label[numbers] < 0).all(dim=1)
 
         def some(share: float) -> Tensor:
-            return unlabelled & (torch.rand(len(numbers), generator=source, device=lists.device) < share)
+            return unlabelled & (torch.rand(len(numbers), generator=source) < share)
 
         fresh = lists.any_rows(numbers, FRESH_ROWS, source)
         rows[:, -FRESH_ROWS:] = torch.where(unlabelled[:, None], fresh, rows[:, -FRESH_ROWS:])
         query = torch.where(some(ROW_AS_QUERY), lists.any_rows(numbers, 1, source)[:, 0], query)
         spans = torch.where(some(LONGER_ROWS)[:, None], lists.any_spans(rows, source), torch.ones_like(rows))
-        return self.lesson(numbers, query, rows, spans)
+        drawn = torch.randint(1, pairs.PRIME, (len(numbers),), generator=source)
+        seeds = torch.where(some(OTHER_WORDS), drawn, 0)
+        return self.lesson(numbers, query, rows, spans, seeds)
 
     def endless(self, seed: list[int]) -> collections.abc.Iterator[Lesson]:
         """Lessons of training lists; every list once before any comes again."""
         random = np.random.default_rng(seed)
-        source = torch.Generator(self.lists.device).manual_seed(int(random.integers(2**62)))
+        source = torch.Generator().manual_seed(int(random.integers(2**62)))
         training = np.flatnonzero(~self.lists.held)
         waiting = np.empty(0, dtype=training.dtype)
         while True:
             while len(waiting) < self.batch:
                 waiting = np.concatenate([waiting, random.permutation(training)])
             numbers, waiting = waiting[: self.batch], waiting[self.batch :]
-            yield self.varied(torch.tensor(numbers, device=self.lists.device), source)
+            yield self.varied(torch.from_numpy(numbers), source)
 
 
 def ahead(lessons: collections.abc.Iterator[Lesson]) -> collections.abc.Iterator[Lesson]:

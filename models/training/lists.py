@@ -16,6 +16,7 @@ Lists are in random order, so a shorter run takes the first ones.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
 import random
@@ -27,12 +28,13 @@ from tokenizers import Tokenizer
 import conversations
 import decontaminate
 import memories
+import nearest
 
-LENGTH = 16
-# Of the search: the best rows, and some of the next ones, which a pool of 50 has as well.
+LENGTH = 32
+# Of each search, by words and by vectors: the best rows, and some of the next ones, which a pool of 50 has as well.
 BEST = 6
 NEXT, NEXT_OF = 6, 34
-NEIGHBOURS = 1
+NEIGHBOURS = 2
 RELEVANT = 3
 KINDS = ("made", "asked", "slot", "statement", "long_statement", "about_turn")
 # At most so many lists of a kind from a memory. SGD is ten times the chats, which are nearer to what is recalled.
@@ -89,16 +91,24 @@ class Lexical:
 
 
 def rows_of(
-    query: memories.Query, lexical: Lexical, allowed: list[int], known: set[int], random_source: random.Random
+    query: memories.Query,
+    searches: list[list[int]],
+    allowed: list[int],
+    known: set[int],
+    random_source: random.Random,
 ) -> list[int]:
-    """The rows of a list: some that are relevant, good ones by BM25, neighbours of the origin, and any others."""
+    """The rows of a list: some that are relevant, good ones of the searches, neighbours of the origin, and any others.
+
+    searches: of each its best BEST + NEXT_OF rows, the best first.
+    """
     chosen = random_source.sample(query.relevant, min(RELEVANT, len(query.relevant)))
     if query.origin >= 0:
         chosen.append(query.origin)
-    best = lexical.best(query.text, BEST + NEXT_OF)
-    chosen += best[:BEST]
-    around = chosen[0] if chosen else 0
-    chosen += random_source.sample(best[BEST:], min(NEXT, len(best[BEST:])))
+    around = chosen[0] if chosen else searches[0][0] if searches[0] else 0
+    for found in searches:
+        chosen += found[:BEST]
+    for found in searches:
+        chosen += random_source.sample(found[BEST:], min(NEXT, len(found[BEST:])))
     chosen += random_source.sample([around - 2, around - 1, around + 1, around + 2], NEIGHBOURS)
     chosen = [row for row in dict.fromkeys(chosen) if row in known][: LENGTH - 2]
     while len(chosen) < LENGTH:
@@ -157,13 +167,23 @@ def all_memories(directory: pathlib.Path, seed: int):
     return memories.memories(dialogues, random.Random(seed))
 
 
-def build(directory: pathlib.Path, tokenizer_file: pathlib.Path, share: float = 1.0, seed: int = SEED) -> None:
-    """Writes DIR/lists.npz from `share` of the memories."""
-    drawn = random.Random(seed + 2)
-    random_source = random.Random(seed + 1)
+@dataclasses.dataclass
+class Asked:
+    """A memory with its queries, and the numbers of its first row and its first query among the texts."""
+
+    rows: list[str]
+    allowed: list[int]
+    queries: list[memories.Query]
+    base: int
+    first_query: int
+    held: bool
+
+
+def asked(directory: pathlib.Path, texts: Texts, share: float, seed: int) -> list[Asked]:
+    """`share` of the memories; their texts are added to `texts`."""
+    drawn, random_source = random.Random(seed + 2), random.Random(seed + 1)
     excluded = decontaminate.left_out()
-    texts = Texts(Tokenizer.from_file(str(tokenizer_file)))
-    columns: dict[str, list] = {name: [] for name in ("query", "base", "rows", "label", "kind", "held")}
+    found = []
     for memory in all_memories(directory, seed):
         if drawn.random() >= share:
             continue
@@ -171,18 +191,34 @@ def build(directory: pathlib.Path, tokenizer_file: pathlib.Path, share: float = 
         if len(allowed) < 2 * LENGTH:
             continue
         queries = queries_of(memory, excluded, random_source)
-        lexical, known = Lexical(memory.rows), set(allowed)
         base = texts.add(memory.rows)
         first_query = texts.add([query.text for query in queries])
         held = random_source.random() < HELD_SHARE
-        for number, query in enumerate(queries):
-            rows = rows_of(query, lexical, allowed, known, random_source)
-            columns["query"].append(first_query + number)
-            columns["base"].append(base)
+        found.append(Asked(memory.rows, allowed, queries, base, first_query, held))
+    return found
+
+
+def build(directory: pathlib.Path, tokenizer_file: pathlib.Path, share: float = 1.0, seed: int = SEED) -> None:
+    """Writes DIR/lists.npz from `share` of the memories."""
+    random_source = random.Random(seed + 3)
+    texts = Texts(Tokenizer.from_file(str(tokenizer_file)))
+    columns: dict[str, list] = {name: [] for name in ("query", "base", "rows", "label", "kind", "held")}
+    memories_asked = asked(directory, texts, share, seed)
+    vectors = nearest.vectors(texts.tokens)
+    for memory in memories_asked:
+        lexical, known = Lexical(memory.rows), set(memory.allowed)
+        told = vectors[memory.base : memory.base + len(memory.rows)].astype(np.float32)
+        of_queries = vectors[memory.first_query : memory.first_query + len(memory.queries)].astype(np.float32)
+        near = np.argsort(-(of_queries @ told.T), axis=1, kind="stable")[:, : BEST + NEXT_OF].tolist()
+        for number, query in enumerate(memory.queries):
+            searches = [lexical.best(query.text, BEST + NEXT_OF), near[number]]
+            rows = rows_of(query, searches, memory.allowed, known, random_source)
+            columns["query"].append(memory.first_query + number)
+            columns["base"].append(memory.base)
             columns["rows"].append(rows)
             columns["label"].append(labels_of(query, rows))
             columns["kind"].append(KINDS.index(query.kind))
-            columns["held"].append(held)
+            columns["held"].append(memory.held)
     types = {"query": np.uint32, "base": np.uint32, "rows": np.uint16, "label": np.int8, "kind": np.uint8, "held": bool}
     order = np.random.default_rng(seed).permutation(len(columns["query"]))
     arrays = {name: np.array(values, dtype=types[name])[order] for name, values in columns.items()}

@@ -66,13 +66,14 @@ class Encoder(nn.Module):
     the first layer needs no gradient of its input either.
     """
 
-    def __init__(self, tables: dict[str, Tensor], layers: int, inner: int) -> None:
+    def __init__(self, tables: dict[str, Tensor], inner: list[int]) -> None:
+        """inner: of each layer, the neurons of its feed-forward part."""
         super().__init__()
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
         width = tables["word"].shape[1]
         self.norm = nn.LayerNorm(width, eps=graph.LAYER_NORM_EPSILON).requires_grad_(False)
-        self.layers = nn.ModuleList(Layer(width, inner) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(width, count) for count in inner)
 
     def states(self, ids: Tensor, types: Tensor, real: Tensor) -> list[Tensor]:
         """The hidden states [batch, length, width] after every layer.
@@ -96,8 +97,8 @@ class Encoder(nn.Module):
 class CrossEncoder(Encoder):
     """A cross-encoder with one logit."""
 
-    def __init__(self, tables: dict[str, Tensor], layers: int, inner: int) -> None:
-        super().__init__(tables, layers, inner)
+    def __init__(self, tables: dict[str, Tensor], inner: list[int]) -> None:
+        super().__init__(tables, inner)
         width = tables["word"].shape[1]
         self.pooler = nn.Linear(width, width)
         self.classifier = nn.Linear(width, 1)
@@ -141,9 +142,9 @@ def read_shipped(path: pathlib.Path) -> CrossEncoder | Embedder:
         norm.bias.copy_(torch.from_numpy(constants[f"{name}.bias"].copy()))
 
     count = len({name.split(".")[1] for name in constants if name.startswith("layer.")})
-    inner = constants["layer.0.intermediate.weight"].shape[1]
+    inner = [constants[f"layer.{number}.intermediate.weight"].shape[1] for number in range(count)]
     kind = CrossEncoder if "classifier.weight" in constants else Embedder
-    model = kind({name: table(name) for name in ("word", "position", "token_type")}, count, inner)
+    model = kind({name: table(name) for name in ("word", "position", "token_type")}, inner)
     width = model.norm.weight.shape[0]
     scale = np.float32(np.sqrt(width // HEADS))
     with torch.no_grad():
@@ -180,13 +181,15 @@ def narrowed(layer: Layer, inner: int) -> dict[str, Tensor]:
 def from_teacher(teacher: CrossEncoder, chosen: list[int], inner: int | None = None) -> CrossEncoder:
     """A model with copies of the teacher's layers `chosen`, its embeddings and its head.
 
-    inner: neurons of the feed-forward part of a layer; all of the teacher's if not given.
+    inner: neurons of the feed-forward part of a layer; all of the teacher's if not given. The last layer keeps all: it
+    computes the first token alone, so they cost next to nothing.
     """
     tables = {name: getattr(teacher, name) for name in ("word", "position", "token_type")}
-    inner = inner or teacher.layers[0].intermediate.out_features
-    student = CrossEncoder(tables, len(chosen), inner)
-    for layer, source in zip(student.layers, chosen):
-        layer.load_state_dict(narrowed(teacher.layers[source], inner))
+    whole = teacher.layers[0].intermediate.out_features
+    counts = [inner or whole] * (len(chosen) - 1) + [whole]
+    student = CrossEncoder(tables, counts)
+    for layer, source, count in zip(student.layers, chosen, counts):
+        layer.load_state_dict(narrowed(teacher.layers[source], count))
     for name in ("norm", "pooler", "classifier"):
         getattr(student, name).load_state_dict(getattr(teacher, name).state_dict())
     return student
@@ -243,7 +246,7 @@ def as_bert(model: Encoder, inputs: Inputs | None = None) -> weights.Bert:
 
 
 def onnx_file(model: Encoder, inputs: Inputs | None = None) -> bytes:
-    return graph.build(as_bert(model, inputs), first_token_only=True)
+    return graph.build(as_bert(model, inputs), first_token_only=True, any_padding=True)
 
 
 def write_folder(folder: pathlib.Path, file: bytes, tokenizer: pathlib.Path, beside: pathlib.Path) -> None:

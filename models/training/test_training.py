@@ -106,10 +106,12 @@ class Rules(unittest.TestCase):
         """All rows have the word, the first ones most often."""
         rows = ["ski " * (60 - row) + "trip" for row in range(60)]
         query = memories.Query("ski", "made", [])
-        chosen = lists.rows_of(query, lists.Lexical(rows), list(range(60)), set(range(60)), random.Random(1))
-        best = lists.Lexical(rows).best("ski", lists.BEST + lists.NEXT_OF)
-        self.assertEqual(chosen[: lists.BEST], best[: lists.BEST])
-        self.assertGreaterEqual(len(set(chosen) & set(best[lists.BEST :])), lists.NEXT)
+        near = list(range(60))[::-1][: lists.BEST + lists.NEXT_OF]
+        words = lists.Lexical(rows).best("ski", lists.BEST + lists.NEXT_OF)
+        chosen = lists.rows_of(query, [words, near], list(range(60)), set(range(60)), random.Random(1))
+        self.assertEqual(chosen[: 2 * lists.BEST], words[: lists.BEST] + near[: lists.BEST])
+        for found in (words, near):
+            self.assertGreaterEqual(len(set(chosen) & set(found[lists.BEST :])), lists.NEXT)
         self.assertEqual(len(set(chosen)), lists.LENGTH)
 
 
@@ -170,6 +172,23 @@ class Lists(unittest.TestCase):
         first, second = self.lists.lengths(row, row, torch.tensor([end]))
         self.assertEqual(int(first + second) + 3, pairs.MOST_TOKENS)
         self.assertEqual(int(first), len(self.tokenizer.encode(self.text(0), add_special_tokens=False).ids))
+
+    def test_words_are_exchanged_alike_in_a_list(self):
+        numbers = torch.arange(6)
+        seeds = torch.tensor([0, 1, 2, 3, 4, 5])
+        query, rows = self.lists.query[numbers], self.lists.rows[numbers]
+        straight, exchanged = (self.lists.parts(query, rows, 512, seeds=given) for given in (None, seeds))
+        meant: dict[tuple[int, int], int] = {}
+        for (part, (ids, _, real)), (_, (others, _, _)) in zip(straight, exchanged, strict=True):
+            for at, position in enumerate(part.tolist()):
+                number = position // self.lists.length
+                for before, after in zip(ids[at][real[at]].tolist(), others[at][real[at]].tolist(), strict=True):
+                    self.assertEqual(meant.setdefault((number, before), after), after)
+                    self.assertTrue(before == after or number > 0 and before >= pairs.FIRST_RARE)
+                    self.assertTrue(pairs.FIRST_WORD <= after < pairs.VOCABULARY or before == after)
+        changed = sum(before != after for (_, before), after in meant.items())
+        self.assertGreater(changed, 0)
+        self.assertLess(changed, len(meant) / 2)
 
     def test_rows_drawn_anew_are_of_the_memory_and_listed(self):
         numbers = torch.arange(8)

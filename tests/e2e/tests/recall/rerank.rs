@@ -74,6 +74,31 @@ fn relevance_blends_the_sigmoid_of_the_logit_with_the_fused_score() {
 }
 
 #[test]
+fn the_small_reranker_has_weights_of_its_own_in_the_learned_ranking() {
+    let mut client = passages("rerank_small");
+    run(&mut client, "SET memory_agent.rerank_budget = 0; SET memory_agent.ranking = learned");
+    let first = |client: &mut Client| {
+        let document = explain(client, QUESTION);
+        assert_eq!(document["ranking"], "learned", "{document}");
+        let best = recall(client, QUESTION).swap_remove(0);
+        assert_eq!(best.content, PASSAGES[1]);
+        (document["reranking"].as_str().unwrap().to_owned(), best.relevance)
+    };
+    let (_, by_large) = first(&mut client);
+    run(
+        &mut client,
+        "SELECT memory_register_model('memory-rerank-small', 'reranker', activate => true)",
+    );
+    let (reranker, by_small) = first(&mut client);
+    assert_eq!(reranker, "memory-rerank-small");
+    assert_ne!(by_small, by_large, "the weights or the logits are those of the other one");
+    let logits: Vec<f32> =
+        value(&mut client, &format!("SELECT memory_rerank({QUESTION}, $1)"), &[&&PASSAGES[..]]);
+    let best = (0..5).max_by(|a, b| logits[*a].total_cmp(&logits[*b]));
+    assert_eq!(best, Some(1), "{logits:?}");
+}
+
+#[test]
 fn logits_may_be_scaled_by_their_range_instead() {
     let mut client = passages("rerank_minmax");
     run(
