@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// Loading the models takes a second or two, longer on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_RERANKER: &str = "ms-marco-MiniLM-L-12-v2";
 /// Most threads that the model server takes by default.
 const MOST_THREADS: usize = 4;
 
@@ -18,6 +19,8 @@ pub struct Environment {
     /// Threads of the model server, and of the raw models it is compared with.
     pub threads: usize,
     pub model_directory: PathBuf,
+    /// The name of the reranker.
+    pub reranker: String,
     pub onnxruntime: PathBuf,
     server_version: String,
 }
@@ -48,7 +51,9 @@ impl Environment {
         let model_directory = directory(&mut client, "SHAREDIR")?.join("models");
         let onnxruntime = directory(&mut client, "PKGLIBDIR")?.join("libonnxruntime.so");
         let server_version = client.query_one("SHOW server_version", &[])?.get(0);
-        Ok(Self { cluster, threads, model_directory, onnxruntime, server_version })
+        // The extension, and so its setting, is in no database yet.
+        let reranker = reranker.unwrap_or(DEFAULT_RERANKER).to_owned();
+        Ok(Self { cluster, threads, model_directory, reranker, onnxruntime, server_version })
     }
 
     /// A new database with the extension, its models loaded, and a session in it.
@@ -66,10 +71,11 @@ impl Environment {
     /// The machine and the software, in one line.
     pub fn describe(&self) -> String {
         format!(
-            "memory_agent {}, PostgreSQL {}, {}, models on {} threads, fsync off",
+            "memory_agent {}, PostgreSQL {}, {}, {} on {} threads, fsync off",
             env!("CARGO_PKG_VERSION"),
             self.server_version,
             processor(),
+            self.reranker,
             self.threads
         )
     }

@@ -10,7 +10,6 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 const EMBEDDER: &str = "bge-small-en-v1.5";
-const RERANKER: &str = "ms-marco-MiniLM-L-12-v2";
 
 /// Both shipped models, loaded.
 pub struct RawModels {
@@ -25,8 +24,10 @@ impl RawModels {
             onnxruntime_path: environment.onnxruntime.clone(),
             threads: environment.threads,
         })?;
-        let reference = |name| ModelConfig::reference(&environment.model_directory.join(name));
-        let models = Self { engine, embedder: reference(EMBEDDER), reranker: reference(RERANKER) };
+        let reference =
+            |name: &str| ModelConfig::reference(&environment.model_directory.join(name));
+        let (embedder, reranker) = (reference(EMBEDDER), reference(&environment.reranker));
+        let models = Self { engine, embedder, reranker };
         models.engine.model(&models.embedder)?;
         models.engine.model(&models.reranker)?;
         Ok(models)

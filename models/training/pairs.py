@@ -40,7 +40,7 @@ def exchanged(ids: Tensor, seeds: Tensor) -> Tensor:
     ids: [pairs, length]. seeds: [pairs], 0 for pairs that stay as they are.
     """
     seeds = seeds[:, None]
-    drawn = (ids * 48271 + seeds * 69621) % PRIME
+    drawn = ids * seeds % PRIME
     chosen = (seeds > 0) & (ids >= FIRST_RARE) & (drawn < EXCHANGED * PRIME)
     other = (drawn * 16807 + seeds) % PRIME % (VOCABULARY - FIRST_WORD) + FIRST_WORD
     return torch.where(chosen, other, ids)
@@ -86,7 +86,7 @@ class Lists:
         return first, second
 
     def places(self, query: Tensor, row: Tensor, span: Tensor) -> Tensor:
-        """Where query and row begin among the tokens, and how many are kept: [4, pairs]."""
+        """[4, pairs]: where the query begins among the tokens and how many of it are kept, and both of the row."""
         first, second = self.lengths(query, row, span)
         return torch.stack([self.offsets[query], first, self.offsets[row], second])
 
@@ -123,16 +123,15 @@ class Lists:
         seeds = torch.zeros_like(query) if seeds is None else seeds
         query, seeds = (values.repeat_interleave(self.length) for values in (query, seeds))
         places = self.places(query, rows.reshape(-1), spans.reshape(-1))
-        lengths, order = torch.sort(places[1] + places[3], stable=True)
-        lengths = lengths.tolist()
-        moved = torch.cat([order[None], seeds[order][None], places[:, order]]).to(self.device)
         alignment = 1 if self.device == "cpu" else ALIGNMENT
+        total = -(-(places[1] + places[3] + 3) // alignment) * alignment
+        total, order = torch.sort(total, stable=True)
+        moved = torch.cat([order[None], seeds[order][None], places[:, order]]).to(self.device)
         end = 0
-        for size in sizes(lengths, tokens):
+        for size in sizes((total - 3).tolist(), tokens):
             start, end = end, end + size
-            length = -(-(lengths[end - 1] + 3) // alignment) * alignment
             part = moved[:, start:end]
-            yield part[0], self.encoded(part[2:], length, part[1])
+            yield part[0], self.encoded(part[2:], int(total[end - 1]), part[1])
 
     def any_spans(self, rows: Tensor, source: torch.Generator) -> Tensor:
         """1 to MOST_SPAN for every row, as far as the rows after it are listed too."""

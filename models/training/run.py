@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--part", type=int, help="tokens that run together; fewer need less memory")
     parser.add_argument("--rate", type=float, help="peak learning rate")
     parser.add_argument("--passes", type=int, help="how often a list is used with what the teacher said of it")
-    parser.add_argument("--validated", type=int, help="held lists that are looked at every minute")
+    parser.add_argument("--validated", type=int, help="held lists that are looked at for every report")
     parser.add_argument("--until", type=int, help="stop at this step; the next call goes on")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=pathlib.Path, default=MODEL, help="folder of the finished model")
