@@ -38,6 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of the student on a CPU; the teacher has one more")
     parser.add_argument("--layers", default="0,3,6,9", help="the teacher's layers that the student begins with")
     parser.add_argument("--inner", type=int, default=768, help="neurons of a layer's feed-forward part; the teacher: 1536")
+    parser.add_argument("--start", help="folder of a trained model to go on from, instead of --layers and --inner")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--minutes", type=float, help="train so long instead of --steps")
     parser.add_argument("--batch", type=int, help="lists a step")
@@ -63,7 +64,7 @@ def main() -> int:
     chosen = train.defaults(given.device)
     chosen |= {name: getattr(given, name) for name in chosen if getattr(given, name, None) is not None}
     layers = [int(layer) for layer in given.layers.split(",")]
-    chosen |= {"device": given.device, "seed": given.seed, "minutes": given.minutes}
+    chosen |= {"device": given.device, "seed": given.seed, "minutes": given.minutes, "start": given.start}
     options = train.Options(layers, given.inner, **chosen)
     print(json.dumps(options.__dict__))
     trainer = train.Trainer(given.data, given.run or given.data / "run", TEACHER / "model.onnx", options)

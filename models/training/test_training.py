@@ -213,7 +213,7 @@ class Lists(unittest.TestCase):
         for size in pairs.sizes(lengths, 1024):
             part = [length + 3 for length in lengths[start : start + size]]
             self.assertTrue(size == 1 or size * part[-1] <= 1024)
-            self.assertGreaterEqual(part[0], part[-1] * (1 - pairs.MOST_PADDING))
+            self.assertGreaterEqual(part[0], part[-1] * (1 - pairs.MOST_PADDING["cpu"]))
             start += size
         self.assertEqual(start, len(lengths))
 
@@ -255,6 +255,19 @@ class Lists(unittest.TestCase):
         trainer.held_lessons = [trainer.maker.as_stored(torch.tensor([0]))]
         self.assertTrue(student.onnx_file(trainer.model.eval(), trainer.inputs()))
 
+
+    def test_training_goes_on_from_a_shipped_model(self):
+        small = TEACHER.parent / "memory-rerank-small"
+        options = train.Options(
+            [0, 11], inner=768, steps=1, batch=1, part=512, rate=1e-4, passes=1, device="cpu", seed=1, validated=0,
+            start=str(small),
+        )
+        trainer = train.Trainer(self.data, self.data / "on", TEACHER / "model.onnx", options)
+        self.assertEqual([layer.intermediate.out_features for layer in trainer.model.layers], [768, 768, 768, 1536])
+        expected = student.read_shipped(small / "model.onnx").classifier.weight
+        self.assertTrue(torch.equal(trainer.model.classifier.weight, expected))
+        trainer.run()
+        self.assertFalse(torch.equal(trainer.model.classifier.weight, expected))
 
     def maker(self, held: bool = False) -> embedder_data.Maker:
         """A maker of units with a mixture that these lists have, and a teacher that likes Lisbon."""

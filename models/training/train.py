@@ -56,6 +56,7 @@ class Options:
 
     passes: how often a list is used with what the teacher said of it. validated: held lists that are looked at.
     minutes: if given, the learning rate falls with the time and training ends with it, whatever `steps` says.
+    start: the folder of a trained model to go on from, instead of copies of the teacher's layers.
     """
 
     layers: list[int]
@@ -69,6 +70,7 @@ class Options:
     seed: int
     validated: int
     minutes: float | None = None
+    start: str | None = None
 
 
 def defaults(device: str) -> dict:
@@ -148,8 +150,12 @@ class Trainer:
         folder.mkdir(parents=True, exist_ok=True)
         self.lists = pairs.Lists(data, options.device)
         whole = student.read_shipped(teacher_graph)
-        self.model = student.from_teacher(whole, options.layers, options.inner).to(options.device).train()
-        taught = teacher.teacher(teacher_graph, targets(len(options.layers), len(whole.layers)), options.device)
+        if options.start:
+            begun = student.read_shipped(pathlib.Path(options.start) / "model.onnx")
+        else:
+            begun = student.from_teacher(whole, options.layers, options.inner)
+        self.model = begun.to(options.device).train()
+        taught = teacher.teacher(teacher_graph, targets(len(begun.layers), len(whole.layers)), options.device)
         self.maker = lessons.Maker(self.lists, taught, options.batch, options.part)
         self.trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         decayed = [parameter for parameter in self.trained if parameter.dim() > 1]
