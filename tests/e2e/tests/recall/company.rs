@@ -219,7 +219,7 @@ fn many_at_once_read_less_and_all_say_the_same_of_a_row() {
 }
 
 /// Whatever else of the pool was read, a row that was read has the relevance that it has when all are, and one
-/// that was not has the relevance that it has when none is; the most probable ones were read.
+/// that was not has the relevance that it has when none is; of those that had a share, the most probable ones were read.
 fn expect_same_scale(client: &mut Client, number: u64, document: &Json) {
     let question = question(number);
     let all = pool(&explain(client, &question));
@@ -236,7 +236,13 @@ fn expect_same_scale(client: &mut Client, number: u64, document: &Json) {
             most_unread = most_unread.max(beforehand);
         }
     }
-    assert!(most_unread <= least_read, "{number}: {most_unread} was not read, {least_read} was");
+    // The clock leaves unread what was to run last, the shortest rows.
+    if document["rerank_shortened_by"] == "load" {
+        assert!(
+            most_unread <= least_read,
+            "{number}: {most_unread} was not read, {least_read} was"
+        );
+    }
     for row in document["candidates"].as_array().unwrap() {
         if let (Some(score), Some(relevance)) = (row["score"].as_f64(), row["relevance"].as_f64()) {
             assert_close(score, relevance);
