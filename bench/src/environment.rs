@@ -9,7 +9,6 @@ use std::time::Duration;
 
 /// Loading the models takes a second or two, longer on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-const DEFAULT_RERANKER: &str = "ms-marco-MiniLM-L-12-v2";
 /// Most threads that the model server takes by default.
 const MOST_THREADS: usize = 4;
 
@@ -51,8 +50,7 @@ impl Environment {
         let model_directory = directory(&mut client, "SHAREDIR")?.join("models");
         let onnxruntime = directory(&mut client, "PKGLIBDIR")?.join("libonnxruntime.so");
         let server_version = client.query_one("SHOW server_version", &[])?.get(0);
-        // The extension, and so its setting, is in no database yet.
-        let reranker = reranker.unwrap_or(DEFAULT_RERANKER).to_owned();
+        let reranker = client.query_one("SHOW memory_agent.rerank_model", &[])?.get(0);
         Ok(Self { cluster, threads, model_directory, reranker, onnxruntime, server_version })
     }
 
