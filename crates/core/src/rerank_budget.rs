@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 const SHARED_BUDGETS: f64 = 0.8;
 /// No recall's share is below this part of a budget, however many there are.
 const LEAST_SHARE: f64 = 1.0 / 24.0;
+/// A share that the first pair would exceed more than so many times is left unused: a row alone changes the order
+/// by nothing that can be measured, and a long one takes many shares.
+const FIRST_PAIR_SHARES: usize = 2;
 /// The clock ends a rerank that takes longer than this many budgets, and this many milliseconds: others
 /// need the machine.
 const PATIENCE: u32 = 5;
@@ -63,6 +66,8 @@ pub struct Allowance {
     own: usize,
     /// Tokens whose scores are not remembered.
     share: usize,
+    /// Tokens of the first pair, if its score is not remembered.
+    first: usize,
 }
 
 impl Allowance {
@@ -73,10 +78,10 @@ impl Allowance {
     #[must_use]
     pub fn alone(milliseconds: u32, tokens_per_second: u32) -> Self {
         if milliseconds == 0 {
-            return Self { own: usize::MAX, share: usize::MAX };
+            return Self { own: usize::MAX, share: usize::MAX, first: usize::MAX };
         }
         let own = (f64::from(milliseconds) * f64::from(tokens_per_second) / 1000.0) as usize;
-        Self { own, share: own }
+        Self { own, share: own, first: usize::MAX }
     }
 
     /// The same among others.
@@ -89,7 +94,8 @@ impl Allowance {
             return self;
         }
         let part = (SHARED_BUDGETS / in_flight as f64).clamp(LEAST_SHARE, 1.0);
-        Self { own: self.own, share: (self.own as f64 * part * recently.clamp(0.0, 1.0)) as usize }
+        let share = (self.own as f64 * part * recently.clamp(0.0, 1.0)) as usize;
+        Self { own: self.own, share, first: share.saturating_mul(FIRST_PAIR_SHARES) }
     }
 
     /// Tokens of a rerank that has no company.
@@ -115,7 +121,8 @@ pub struct Count {
 }
 
 impl Count {
-    /// Takes one pair more, the most promising first; the first one always fits.
+    /// Takes one pair more, the most promising first. The first one always fits a budget, and a share if it is not
+    /// longer than two of them.
     ///
     /// # Errors
     /// What stands in the way. Then no further pair is to be scored.
@@ -123,10 +130,11 @@ impl Count {
         self.read = self.read.saturating_add(tokens);
         self.fresh = self.fresh.saturating_add(if is_remembered { 0 } else { tokens });
         self.pairs += 1;
+        let Allowance { own, share, first } = self.allowance;
+        let (own, share) = if self.pairs == 1 { (usize::MAX, first) } else { (own, share) };
         match () {
-            () if self.pairs == 1 => Ok(()),
-            () if self.read > self.allowance.own => Err(Shortened::Budget),
-            () if self.fresh > self.allowance.share => Err(Shortened::Load),
+            () if self.read > own => Err(Shortened::Budget),
+            () if self.fresh > share => Err(Shortened::Load),
             () => Ok(()),
         }
     }
@@ -202,12 +210,22 @@ mod tests {
         let allowance = Allowance::alone(60, 10_000);
         let pairs = |in_flight| scored(allowance.shared(in_flight, 1.0), 25, 100).0;
         assert_eq!([1, 2, 3, 6].map(pairs), [24, 9, 6, 3]);
-        assert_eq!(pairs(24), 1, "a twenty-fourth");
-        assert_eq!(pairs(1000), 1);
+        // A twenty-fourth is 25 tokens.
+        assert_eq!([24, 1000].map(pairs), [1, 1]);
         assert_eq!(scored(allowance.shared(2, 1.0), 25, 100).1, Some(Shortened::Load));
         // Runs that were half as fast of late halve a share, but nothing of a rerank without company.
         assert_eq!(scored(allowance.shared(3, 0.5), 25, 100).0, 3);
         assert_eq!(scored(allowance.shared(1, 0.5), 25, 100).0, 24);
+    }
+
+    #[test]
+    fn the_first_pair_may_cost_two_shares_in_company() {
+        let shared = Allowance::alone(60, 10_000).shared(24, 1.0);
+        let pairs = |tokens| scored(shared, tokens, 10);
+        assert_eq!(pairs(50), (1, Some(Shortened::Load)));
+        assert_eq!(pairs(51), (0, Some(Shortened::Load)));
+        assert!(shared.count().take(51, true).is_ok(), "a remembered one costs nothing");
+        assert_eq!(scored(Allowance::alone(60, 10), 51, 10), (1, Some(Shortened::Budget)));
     }
 
     #[test]
