@@ -87,6 +87,23 @@ fn memory_does_not_grow_with_the_number_of_requests() {
 }
 
 #[test]
+fn the_memory_of_a_long_sequence_is_given_back() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let mut resident_after = |words: usize, seed: usize| {
+        client.call(&embed_request(Purpose::Document, &[&text(seed, words)])).unwrap();
+        client.call(&rerank_request("Who moved?", &[text(seed, words)])).unwrap();
+        server.status().resident_bytes / 1_000_000
+    };
+    let before = resident_after(20, 1);
+    let long = resident_after(500, 2);
+    assert!(long > before + 20, "{before} MB, {long} MB");
+    // The runs of these return what the others took.
+    let after = (3..6).map(|seed| resident_after(20, seed)).last().unwrap();
+    assert!(after < before + 10, "{before} MB, {long} MB, {after} MB");
+}
+
+#[test]
 fn an_idle_server_uses_no_processor_time() {
     let server = Server::start();
     let mut client = server.connect();
