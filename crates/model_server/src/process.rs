@@ -88,6 +88,16 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Gives allocations of 4 MiB and more pages of their own, which the system gets back with them. By itself
+/// glibc takes the largest one that was freed for its limit, and keeps what it later takes from the heap for smaller ones.
+pub fn map_large_allocations() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt only changes settings of the allocator.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 4 << 20);
+    }
+}
+
 /// Returns free heap memory to the system: loading a model leaves some 20 MB behind that glibc
 /// would keep.
 pub fn release_free_memory() {

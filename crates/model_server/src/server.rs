@@ -60,6 +60,7 @@ pub fn run(options: ServerOptions) -> Result<Infallible, ServerError> {
     process::forbid_dumps()?;
     process::restrict_new_files();
     process::raise_open_file_limit();
+    process::map_large_allocations();
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(PLANNING_THREADS)
