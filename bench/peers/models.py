@@ -80,7 +80,7 @@ class CrossEncoder(Model):
 
 @cache
 def embedder():
-    return Embedder("bge-small-en-v1.5")
+    return Embedder("memory-embed-small")
 
 
 @cache

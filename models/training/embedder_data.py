@@ -50,13 +50,13 @@ class Texts:
         self.lists, self.prefix = lists, torch.tensor(prefix, dtype=torch.long, device=lists.device)
 
     def batch(self, text: Tensor, span: Tensor, prefixed: bool) -> tuple[Tensor, Tensor]:
-        """(ids, real), each [texts, length]. prefixed: whether they are questions."""
+        """(ids, real), each [texts, length], on the device. text, span: on the CPU. prefixed: whether they are questions."""
         lists, begin = self.lists, 1 + (len(self.prefix) if prefixed else 0)
-        length = self.lengths(text, span)
-        total = (begin + length + 1)[:, None]
+        total = begin + self.lengths(text, span) + 1
         at = torch.arange(int(total.max()), device=lists.device)[None, :]
+        first, total = torch.stack([lists.offsets[text], total]).to(lists.device)[:, :, None]
         inside = (at >= begin) & (at < total - 1)
-        ids = lists.tokens[torch.where(inside, lists.offsets[text][:, None] + at - begin, 0)].long()
+        ids = lists.tokens[torch.where(inside, first + at - begin, 0)].long()
         ids = torch.where(inside, ids, 0)
         ids[:, 0] = pairs.CLS
         if prefixed:
@@ -67,7 +67,7 @@ class Texts:
         return (self.lists.offsets[text + span] - self.lists.offsets[text]).clamp(max=MOST_TOKENS)
 
     def embed(self, model: student.Embedder, text: Tensor, span: Tensor | None = None, prefixed: bool = False) -> Tensor:
-        """Unit vectors [texts, width]; texts of similar length run together."""
+        """Unit vectors [texts, width] on the device; texts of similar length run together."""
         span = torch.ones_like(text) if span is None else span
         lengths, order = torch.sort(self.lengths(text, span), stable=True)
         extra = len(self.prefix) if prefixed else 0
@@ -143,7 +143,7 @@ def candidates(
 
 
 def unit(texts: Texts, model: student.Embedder, teacher, numbers: np.ndarray, source: random.Random) -> dict:
-    """The arrays of one unit; see above."""
+    """The arrays of one unit, on the CPU; see above."""
     lists = texts.lists
     row, span, place = spans(np.unique(lists.rows[numbers].numpy()), source)
     query = lists.query[numbers]
@@ -166,9 +166,9 @@ def unit(texts: Texts, model: student.Embedder, teacher, numbers: np.ndarray, so
     lengths, order = torch.sort(first + second, stable=True)
     for part in order.split(pairs.sizes(lengths.tolist(), PART)):
         pair = lists.batch(asks[part], row[tells[part]], span[tells[part]])
-        logit[wanted[part, 0], wanted[part, 1]] = teacher(*pair)[0]
+        logit[wanted[part, 0], wanted[part, 1]] = teacher(*pair)[0].cpu()
     found = {"query": query, "row": row, "span": span, "chosen": chosen, "label": label, "logit": logit}
-    return found | {"asked": asked.half(), "told": told.half()}
+    return found | {"asked": asked.half().cpu(), "told": told.half().cpu()}
 
 
 class Maker:
@@ -176,7 +176,7 @@ class Maker:
 
     def __init__(self, texts: Texts, graph: pathlib.Path, teacher, folder: pathlib.Path, held: bool, seed: int) -> None:
         self.texts, self.teacher, self.folder, self.seed = texts, teacher, folder, seed
-        self.model = student.read_shipped(graph).eval()
+        self.model = student.read_shipped(graph).eval().to(texts.lists.device)
         self.plan = plan(texts.lists, held, seed)
         folder.mkdir(parents=True, exist_ok=True)
 

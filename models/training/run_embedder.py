@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""From the manifest to the folder of memory-embed-small, on one core of a CPU.
+"""From the manifest to the folder of memory-embed-small.
 
 usage: run_embedder.py --data DIR [--run DIR] [options]
 
@@ -36,7 +36,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=pathlib.Path, required=True, help="folder of the data, made if it is not there")
     parser.add_argument("--run", type=pathlib.Path, help="folder of checkpoints and the log; default DIR/embedder")
     parser.add_argument("--repositories", type=pathlib.Path, help="folder with clones of the sources")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch on a CPU")
     parser.add_argument("--units", type=int, default=200, help="units that are made before training")
     parser.add_argument("--held", type=int, default=6, help="units to validate with")
     parser.add_argument("--minutes", type=float, default=50)
@@ -74,9 +75,9 @@ def main() -> int:
     prefix = json.loads((BEFORE / "config.json").read_text())["query_prefix"]
     tokenizer = Tokenizer.from_file(str(BEFORE / "tokenizer.json"))
     prefix_ids = tokenizer.encode(prefix, add_special_tokens=False).ids
-    texts = embedder_data.Texts(pairs.Lists(given.data, "cpu"), prefix_ids)
+    texts = embedder_data.Texts(pairs.Lists(given.data, given.device), prefix_ids)
     graph = BEFORE / "model.onnx"
-    scorer = teacher.teacher(TEACHER / "model.onnx", [], "cpu")
+    scorer = teacher.teacher(TEACHER / "model.onnx", [], given.device)
     makers = [
         embedder_data.Maker(texts, graph, scorer, given.data / "units" / name, name == "held", given.seed)
         for name in ("held", "train")
@@ -89,7 +90,7 @@ def main() -> int:
     train_embedder.Trainer(graph, makers[1], held, folder, options).run()
     after = train_embedder.read_checkpoint(folder / "checkpoint.pt", graph)
     model = train_embedder.mixed(student.read_shipped(graph), after, given.share).eval()
-    graph = student.onnx_file(model, inputs_of(model, texts, held))
+    graph = student.onnx_file(model, inputs_of(model, embedder_data.Texts(pairs.Lists(given.data, "cpu"), prefix_ids), held))
     student.write_folder(given.output, graph, BEFORE / "tokenizer.json", HERE / "folder_embedder")
     return 0
 

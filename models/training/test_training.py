@@ -6,10 +6,12 @@ They need what run.py needs, but no data: the lists are made from a few invented
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import random
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 import torch
@@ -316,6 +318,17 @@ class Lists(unittest.TestCase):
         after = [layer.output.weight for layer in after.layers[-2:]]
         self.assertTrue(torch.equal(before[0], after[0]))
         self.assertFalse(torch.equal(before[1], after[1]))
+        self.check_devices(trainer, unit)
+
+    def check_devices(self, trainer: train_embedder.Trainer, unit: dict) -> None:
+        """On the device "meta", which has no values, an operation on tensors of two devices fails as on a GPU."""
+        texts, lists = trainer.texts, trainer.texts.lists
+        trainer.device = lists.device = "meta"
+        lists.tokens, texts.prefix = lists.tokens.to("meta"), texts.prefix.to("meta")
+        trainer.model, trainer.scale = trainer.model.to("meta"), trainer.scale.to("meta")
+        with mock.patch("train.mixed", lambda device: contextlib.nullcontext()):
+            for value in trainer.loss(unit):
+                self.assertEqual(value.device.type, "meta")
 
 
 class Graph(unittest.TestCase):

@@ -108,11 +108,12 @@ class Trainer:
         options: Options,
     ) -> None:
         self.texts, self.maker, self.options, self.folder = maker.texts, maker, options, folder
+        self.device = maker.texts.lists.device
         folder.mkdir(parents=True, exist_ok=True)
-        self.model = student.read_shipped(graph)
+        self.model = student.read_shipped(graph).to(self.device)
         for layer in self.model.layers[: options.frozen]:
             layer.requires_grad_(False)
-        self.scale = torch.nn.Parameter(torch.tensor(np.log(FIRST_SCALE), dtype=torch.float32))
+        self.scale = torch.nn.Parameter(torch.tensor(np.log(FIRST_SCALE), dtype=torch.float32, device=self.device))
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.trained = trained
         # The rate of the scale is that of one number, not of a matrix.
@@ -131,7 +132,7 @@ class Trainer:
     def resume(self) -> None:
         path = self.folder / "checkpoint.pt"
         if path.exists():
-            state = torch.load(path, weights_only=True)
+            state = torch.load(path, map_location=self.device, weights_only=True)
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.scale.data.copy_(state["scale"])
@@ -158,14 +159,14 @@ class Trainer:
         """(divergence, distance from the embeddings before, vectors' agreement with the teacher's best row)."""
         asked = self.texts.embed(self.model, unit["query"], prefixed=True)
         told = self.texts.embed(self.model, unit["row"], unit["span"])
-        wanted, weight = goal(unit)
-        inside, scale = inside_of(unit), self.scale.exp()
+        wanted, weight, inside = (values.to(self.device) for values in (*goal(unit), inside_of(unit)))
+        scale = self.scale.exp()
         similarity = asked @ told.T
         found = divergence(scale * similarity, wanted, weight, inside)
         first = [functional.normalize(vectors[:, :NARROW], dim=-1) for vectors in (asked, told)]
         narrow = divergence(scale * first[0] @ first[1].T, wanted, weight, inside)
         found = (1 - NARROW_SHARE) * found + NARROW_SHARE * narrow
-        before = [functional.normalize(unit[name].float(), dim=-1) for name in ("asked", "told")]
+        before = [functional.normalize(unit[name].to(self.device).float(), dim=-1) for name in ("asked", "told")]
         moved = 1 - (asked * before[0]).sum(dim=-1).mean() / 2 - (told * before[1]).sum(dim=-1).mean() / 2
         best = similarity.detach().masked_fill(~inside, -9).argmax(dim=1)
         same = (weight * (best == wanted.argmax(dim=1))).sum() / weight.sum()
@@ -220,7 +221,7 @@ class Trainer:
 
 def read_checkpoint(path: pathlib.Path, graph: pathlib.Path) -> student.Embedder:
     model = student.read_shipped(graph)
-    model.load_state_dict(torch.load(path, weights_only=True)["model"])
+    model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["model"])
     return model.eval()
 
 
