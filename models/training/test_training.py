@@ -7,6 +7,7 @@ They need what run.py needs, but no data: the lists are made from a few invented
 from __future__ import annotations
 
 import contextlib
+import copy
 import pathlib
 import random
 import tempfile
@@ -322,7 +323,8 @@ class Lists(unittest.TestCase):
 
     def check_devices(self, trainer: train_embedder.Trainer, unit: dict) -> None:
         """On the device "meta", which has no values, an operation on tensors of two devices fails as on a GPU."""
-        texts, lists = trainer.texts, trainer.texts.lists
+        texts = trainer.texts = copy.copy(trainer.texts)
+        lists = texts.lists = copy.copy(texts.lists)
         trainer.device = lists.device = "meta"
         lists.tokens, texts.prefix = lists.tokens.to("meta"), texts.prefix.to("meta")
         trainer.model, trainer.scale = trainer.model.to("meta"), trainer.scale.to("meta")
