@@ -322,7 +322,7 @@ class Lists(unittest.TestCase):
         self.check_devices(trainer, unit)
 
     def check_devices(self, trainer: train_embedder.Trainer, unit: dict) -> None:
-        """On the device "meta", which has no values, an operation on tensors of two devices fails as on a GPU."""
+        """Of a step's loss: on the device "meta", which has no values, tensors of two devices fail as on a GPU."""
         texts = trainer.texts = copy.copy(trainer.texts)
         lists = texts.lists = copy.copy(texts.lists)
         trainer.device = lists.device = "meta"

@@ -73,10 +73,11 @@ impl Models for ServerModels {
         query: &str,
         documents: Vec<String>,
         budget: u32,
+        needs_first: bool,
     ) -> Result<Scores, Failure> {
         let expected = documents.len();
         let (model, query) = (model.clone(), query.to_owned());
-        let request = Request::Rerank { model, query, documents, budget };
+        let request = Request::Rerank { model, query, documents, budget, needs_first };
         call(&request, &CallOptions::of_inference(), |response| match response {
             Response::Scores(scores)
                 if scores.logits.len() == expected

@@ -46,6 +46,8 @@ impl Models for BackendModels {
         query: &str,
         documents: Vec<String>,
         budget: u32,
+        // Each backend is alone, so the first one always is.
+        _needs_first: bool,
     ) -> Result<Scores, Failure> {
         with_engine(|engine| {
             engine.rerank_within(budget, model, query, &borrowed(&documents), &mut check)

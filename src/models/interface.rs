@@ -116,12 +116,14 @@ pub trait Models {
     /// Scores documents, the first ones first.
     ///
     /// * `budget`: how long that may take, in milliseconds; 0 for until all are scored.
+    /// * `needs_first`: whether the first one is scored however many others rerank.
     fn rerank(
         &self,
         model: &ModelRef,
         query: &str,
         documents: Vec<String>,
         budget: u32,
+        needs_first: bool,
     ) -> Result<Scores, Failure>;
 
     /// Loads the model and says what it is.

@@ -37,7 +37,7 @@ pub use chat::{
 
 /// Raised whenever a type of a message changes shape. A server answers a frame of another
 /// version with [`ErrorCode::Version`] and closes the connection.
-pub const PROTOCOL_VERSION: u8 = 5;
+pub const PROTOCOL_VERSION: u8 = 6;
 
 /// Longest body accepted or produced, in bytes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -113,6 +113,9 @@ pub enum Request {
         /// How long that may take, in milliseconds; 0: until all are scored. What it comes to is said
         /// in [`crate::rerank_budget`].
         budget: u32,
+        /// Whether the first document is scored however many others rerank: the caller needs its logit, and not
+        /// only an order.
+        needs_first: bool,
     },
     /// Loads the model if necessary, runs it once and says what it is: for registration.
     Describe { model: ModelRef },

@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 const SHARED_BUDGETS: f64 = 0.8;
 /// No recall's share is below this part of a budget, however many there are.
 const LEAST_SHARE: f64 = 1.0 / 24.0;
-/// A share that the first pair would exceed more than so many times is left unused: a row alone changes the order
-/// by nothing that can be measured, and a long one takes many shares.
-const FIRST_PAIR_SHARES: usize = 2;
+/// If the first pair is longer than this many shares, nothing is scored: a row alone did not improve the ranking
+/// (docs/ranking.md), and a long one does the work of many shares. One would refuse most turns of a chat with eight
+/// recalls, three would admit them on machines that have no time for them.
+const FIRST_PAIR_SHARES: f64 = 2.0;
 /// The clock ends a rerank that takes longer than this many budgets, and this many milliseconds: others
 /// need the machine.
 const PATIENCE: u32 = 5;
@@ -94,8 +95,17 @@ impl Allowance {
             return self;
         }
         let part = (SHARED_BUDGETS / in_flight as f64).clamp(LEAST_SHARE, 1.0);
-        let share = (self.own as f64 * part * recently.clamp(0.0, 1.0)) as usize;
-        Self { own: self.own, share, first: share.saturating_mul(FIRST_PAIR_SHARES) }
+        let tokens = |shares: f64| (self.own as f64 * part * shares) as usize;
+        // The first pair is not measured by the last runs: if it were refused for their slowness, there would be no
+        // run to show that it has passed.
+        let (share, first) = (tokens(recently.clamp(0.0, 1.0)), tokens(FIRST_PAIR_SHARES));
+        Self { own: self.own, share, first }
+    }
+
+    /// The same with room for the first pair, whatever the company.
+    #[must_use]
+    pub fn with_first(self) -> Self {
+        Self { first: usize::MAX, ..self }
     }
 
     /// Tokens of a rerank that has no company.
@@ -121,8 +131,8 @@ pub struct Count {
 }
 
 impl Count {
-    /// Takes one pair more, the most promising first. The first one always fits a budget, and a share if it is not
-    /// longer than two of them.
+    /// Takes one pair more, the most promising first. The first one always fits a budget; it fits a share unless it is
+    /// longer than [`FIRST_PAIR_SHARES`] of them.
     ///
     /// # Errors
     /// What stands in the way. Then no further pair is to be scored.
@@ -224,7 +234,14 @@ mod tests {
         let pairs = |tokens| scored(shared, tokens, 10);
         assert_eq!(pairs(50), (1, Some(Shortened::Load)));
         assert_eq!(pairs(51), (0, Some(Shortened::Load)));
+        assert_eq!(scored(shared.with_first(), 51, 10), (1, Some(Shortened::Load)));
         assert!(shared.count().take(51, true).is_ok(), "a remembered one costs nothing");
+        let slow = Allowance::alone(60, 10_000).shared(24, 0.1);
+        assert_eq!(
+            scored(slow, 50, 10),
+            (1, Some(Shortened::Load)),
+            "that runs were slow passes only by runs"
+        );
         assert_eq!(scored(Allowance::alone(60, 10), 51, 10), (1, Some(Shortened::Budget)));
     }
 
@@ -291,9 +308,10 @@ mod tests {
         #[test]
         fn more_company_never_allows_more(ms in 1u32..1000, speed in 1u32..1_000_000, company in 1usize..100) {
             let alone = Allowance::alone(ms, speed);
-            let allowed = |in_flight| alone.shared(in_flight, 1.0).share;
-            prop_assert!(allowed(company + 1) <= allowed(company));
-            prop_assert!(allowed(company) <= alone.own);
+            let allowed = |in_flight| alone.shared(in_flight, 1.0);
+            prop_assert!(allowed(company + 1).share <= allowed(company).share);
+            prop_assert!(allowed(company + 1).first <= allowed(company).first);
+            prop_assert!(allowed(company).share <= alone.own);
         }
     }
 }

@@ -190,10 +190,10 @@ impl OnnxSession {
     }
 }
 
-/// Attention takes memory by the square of the length, and what ONNX Runtime once took it keeps: 22 MB after one
-/// sequence of 512 tokens. The next run of shorter ones gives it back; in an import, which has none, it is used again.
+/// Attention takes memory by the square of the length, and ONNX Runtime keeps what it has taken: 22 MB after one
+/// sequence of 512 tokens. The next run of shorter sequences gives it back; until then long ones use it again.
 const LONG_SEQUENCE: usize = 256;
-/// A run of one as long as this gives its memory back itself.
+/// A run of a longer one gives its memory back itself.
 const VERY_LONG_SEQUENCE: usize = 1024;
 
 fn run_options(gives_back: bool) -> ort::Result<RunOptions> {

@@ -213,13 +213,16 @@ impl Drop for Place {
 pub struct Budget {
     /// 0 for no limit.
     pub milliseconds: u32,
+    /// Whether the first pair is scored in any company.
+    pub needs_first: bool,
     pub place: Place,
 }
 
 impl Budget {
     fn allowance(&self, model: &Model) -> Allowance {
-        Allowance::alone(self.milliseconds, model.tokens_per_second())
-            .shared(self.place.in_flight, model.recent_speed())
+        let allowance = Allowance::alone(self.milliseconds, model.tokens_per_second())
+            .shared(self.place.in_flight, model.recent_speed());
+        if self.needs_first { allowance.with_first() } else { allowance }
     }
 
     /// When what has not run by then is given up.

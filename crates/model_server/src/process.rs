@@ -88,13 +88,16 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Gives allocations of 4 MiB and more pages of their own, which the system gets back with them. By itself
-/// glibc takes the largest one that was freed for its limit, and keeps what it later takes from the heap for smaller ones.
+/// Gives allocations of 4 MiB and more, as those for long sequences are, pages of their own, which return to the
+/// system when they are freed. Otherwise glibc raises this limit to the largest block that was freed, and keeps such
+/// blocks in its heap. Setting it would fix the size of the heap's free end at 128 KiB, so that is set as well. Call it
+/// before other threads start.
 pub fn map_large_allocations() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: mallopt only changes settings of the allocator.
+    // SAFETY: mallopt only changes settings of the allocator, and no other thread runs yet.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 4 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 8 << 20);
     }
 }
 

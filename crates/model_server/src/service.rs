@@ -269,8 +269,9 @@ impl Service {
             Request::Prepare { model, purpose, texts, token_texts } => {
                 prepare(self.engine(), &self.caches, model.as_ref(), purpose, &texts, &token_texts)
             }
-            Request::Rerank { model, query, documents, budget } => {
-                let budget = Budget { milliseconds: budget, place: self.reranking.join() };
+            Request::Rerank { model, query, documents, budget, needs_first } => {
+                let place = self.reranking.join();
+                let budget = Budget { milliseconds: budget, needs_first, place };
                 rerank(self.engine(), &self.caches, &model, &query, &documents, budget)
             }
             Request::Describe { model: ModelRef { name, remote: Some(remote), .. } } => {

@@ -5,6 +5,7 @@ use crate::memory::recall::request::Request;
 use crate::models;
 use crate::pg::prelude::*;
 use crate::store::candidate_details::Detail;
+use crate::store::scope::Archives;
 use memory_agent_model_server::protocol::{ModelRef, Purpose, Scores};
 
 /// The query's embeddings: the given one, or computed; empty when that fails.
@@ -69,7 +70,9 @@ pub fn rerank(
     }
     let documents = order.iter().map(|&place| details[place].text.clone()).collect();
     let budget = request.chosen.rerank_budget_ms;
-    match models::current().rerank(model, &request.query, documents, budget) {
+    // Whether an archived conversation has to do with the query is decided by its logit.
+    let needs_first = request.scope.archives != Archives::Without;
+    match models::current().rerank(model, &request.query, documents, budget, needs_first) {
         Ok(Scores { logits, shortened }) => {
             trace.reranking = model.name.clone();
             trace.reranked = logits.iter().flatten().count();

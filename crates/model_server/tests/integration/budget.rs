@@ -95,10 +95,16 @@ fn the_clock_ends_what_waits_too_long() {
         busy[seed % 6].send(&rerank_request("Who waits?", &[text(seed, 400)])).unwrap();
     }
     wait_until("the others to be under way", || server.status().queue_items > 200);
-    // The first pair always fits, on any machine, so only the clock is left.
-    let request = rerank_within(1, "Who moved?", &[text(7, 10)]);
-    let cut = scores(server.connect().call(&request).unwrap());
-    assert_eq!((scored(&cut), cut.shortened), (0, Some(Shortened::Clock)));
+    let mut ask = |needs_first| {
+        let documents = vec![text(7, 10)];
+        let (model, query) = (reranker(), "Who moved?".to_owned());
+        let request = Request::Rerank { model, query, documents, budget: 1, needs_first };
+        let cut = scores(server.connect().call(&request).unwrap());
+        (scored(&cut), cut.shortened)
+    };
+    assert_eq!(ask(false), (0, Some(Shortened::Load)), "a share of a millisecond has no room");
+    // With room for the first pair only the clock is left.
+    assert_eq!(ask(true), (0, Some(Shortened::Clock)));
     assert_eq!(server.status().shortened_by_clock, 1);
 }
 

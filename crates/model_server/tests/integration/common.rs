@@ -200,7 +200,7 @@ pub fn rerank_request(query: &str, documents: &[String]) -> Request {
 /// * `budget`: in milliseconds, 0 for none.
 pub fn rerank_within(budget: u32, query: &str, documents: &[String]) -> Request {
     let (query, documents) = (query.to_owned(), documents.to_vec());
-    Request::Rerank { model: reranker(), query, documents, budget }
+    Request::Rerank { model: reranker(), query, documents, budget, needs_first: false }
 }
 
 /// The embeddings of an answer, of which each text has one window.

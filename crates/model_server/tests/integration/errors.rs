@@ -79,6 +79,7 @@ fn a_model_under_another_name_or_of_another_kind_is_refused() {
         query: "q".to_owned(),
         documents: vec!["d".to_owned()],
         budget: 0,
+        needs_first: false,
     };
     let (code, message) = error(client.call(&request).unwrap());
     assert_eq!(code, ErrorCode::ModelInvalid);
@@ -201,6 +202,7 @@ fn the_log_never_contains_texts() {
             query: secret.to_owned(),
             documents: vec![secret.to_owned()],
             budget: 0,
+            needs_first: false,
         })
         .unwrap();
     assert!(!server.log().contains(secret));

@@ -146,8 +146,14 @@ fn request() -> impl Strategy<Value = Request> {
                 token_texts
             }
         ),
-        (model(), ".{0,50}", texts(), any::<u32>()).prop_map(
-            |(model, query, documents, budget)| Request::Rerank { model, query, documents, budget }
+        (model(), ".{0,50}", texts(), any::<u32>(), any::<bool>()).prop_map(
+            |(model, query, documents, budget, needs_first)| Request::Rerank {
+                model,
+                query,
+                documents,
+                budget,
+                needs_first
+            }
         ),
         model().prop_map(|model| Request::Describe { model }),
         Just(Request::Status),
