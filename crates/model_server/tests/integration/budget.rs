@@ -95,7 +95,7 @@ fn the_clock_ends_what_waits_too_long() {
         busy[seed % 6].send(&rerank_request("Who waits?", &[text(seed, 400)])).unwrap();
     }
     wait_until("the others to be under way", || server.status().queue_items > 200);
-    let mut ask = |needs_first| {
+    let ask = |needs_first| {
         let documents = vec![text(7, 10)];
         let (model, query) = (reranker(), "Who moved?".to_owned());
         let request = Request::Rerank { model, query, documents, budget: 1, needs_first };
