@@ -266,6 +266,12 @@ CREATE INDEX sessions_text_search_config_idx ON memory_agent.sessions (user_id)
 
 -- === Users take turns in the queue ===
 
+-- Agents that say themselves how long inactive entries are kept, and the texts that calls kept of a user.
+CREATE INDEX agents_purge_after_idx ON memory_agent.agents (user_id)
+    WHERE settings ? 'purge_after';
+CREATE INDEX llm_calls_texts_idx ON memory_agent.llm_calls (user_id)
+    WHERE request IS NOT NULL OR response IS NOT NULL OR error IS NOT NULL;
+
 DROP INDEX memory_agent.jobs_claim_idx;
 CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, run_after, id)
     WHERE status OPERATOR(pg_catalog.=) 'pending';
@@ -442,6 +448,7 @@ CREATE TABLE memory_agent.spending (
 );
 
 CREATE INDEX tokens_hash_idx ON memory_agent.tokens (hash);
+CREATE INDEX spending_day_idx ON memory_agent.spending (day);
 
 ALTER TABLE memory_agent.tokens ENABLE ROW LEVEL SECURITY;
 CREATE POLICY visible ON memory_agent.tokens FOR SELECT

@@ -5,6 +5,7 @@
 mod arguments;
 mod attach;
 mod configurations;
+mod connection;
 mod dataset;
 mod drain;
 mod embed_jobs;

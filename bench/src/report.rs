@@ -17,6 +17,8 @@ struct Target {
     name: String,
     measured: f64,
     bound: Bound,
+    /// Whether the run fails if it is missed.
+    is_required: bool,
 }
 
 /// Which side of the bound is good.
@@ -64,16 +66,21 @@ impl Report {
 
     /// Notes a figure that has a bound.
     pub fn target(&mut self, name: impl Into<String>, measured: f64, bound: Bound) {
-        self.targets.push(Target { name: name.into(), measured, bound });
+        self.targets.push(Target { name: name.into(), measured, bound, is_required: false });
     }
 
-    /// Prints the bounds and writes the JSON file.
+    /// Notes a figure whose bound fails the run: it is a ratio of the same run, so no machine excuses it.
+    pub fn requirement(&mut self, name: impl Into<String>, measured: f64, bound: Bound) {
+        self.targets.push(Target { name: name.into(), measured, bound, is_required: true });
+    }
+
+    /// Prints the bounds and writes the JSON file. An error names the requirements that were missed.
     pub fn finish(mut self, json: Option<&Path>) -> Result<()> {
         if !self.targets.is_empty() {
             println!("\n== Targets");
             let mut table = Table::new(&["", "measured", "target", ""]);
             let mut rows = Vec::new();
-            for Target { name, measured, bound } in &self.targets {
+            for Target { name, measured, bound, .. } in &self.targets {
                 let is_met = bound.is_met_by(*measured);
                 let verdict = if is_met { "met" } else { "MISSED" };
                 table.row([
@@ -94,7 +101,15 @@ impl Report {
             std::fs::write(path, text + "\n")
                 .map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        Ok(())
+        let missed: Vec<&str> = (self.targets.iter())
+            .filter(|target| target.is_required && !target.bound.is_met_by(target.measured))
+            .map(|target| target.name.as_str())
+            .collect();
+        if missed.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("missed: {}", missed.join("; ")).into())
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::Result;
 use crate::arguments::Arguments;
+use crate::connection;
 use crate::environment::{Environment, literal};
 use crate::latency::bare_query;
 use crate::raw_model::RawModels;
@@ -13,6 +14,7 @@ use crate::synthetic::{self, FreshQuestions};
 use memory_agent_e2e::{Client, Json, json};
 use std::time::Instant;
 
+const DATABASE: &str = "scale";
 /// Turns that are really ingested, and the others are made of.
 const SEEDS: usize = 2000;
 /// Rows of the users that are measured, up to the largest wanted.
@@ -38,7 +40,8 @@ struct Figures {
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
     let models = RawModels::load(environment)?;
-    let mut client = environment.database("scale")?;
+    let alone = connection::measure(environment, "calls", &mut environment.database("calls")?)?;
+    let mut client = environment.database(DATABASE)?;
     progress("scale: seeds");
     seed(&mut client)?;
     let mut questions = FreshQuestions::default();
@@ -50,6 +53,9 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         progress(format_args!("scale: {rows} rows"));
         add_user(&mut client, rows)?;
     }
+    let others = SEEDS + SMALL + sizes.iter().sum::<usize>();
+    let among_others = connection::measure(environment, DATABASE, &mut client)?;
+    connection::show(report, &alone, &among_others, others);
     for rows in sizes.iter().copied() {
         progress(format_args!("scale: recall from {rows} rows"));
         let mut measured = recall(&mut client, &models, &mut questions, rows, "defaults")?;

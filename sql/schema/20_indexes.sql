@@ -135,6 +135,9 @@ CREATE INDEX history_unsealed_idx ON memory_agent.history (user_id, at, id) WHER
 CREATE INDEX history_erasures_idx ON memory_agent.history (user_id) WHERE op = 'erase';
 
 CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);
+-- The texts that calls kept of a user, which an erasure takes away.
+CREATE INDEX llm_calls_texts_idx ON memory_agent.llm_calls (user_id)
+    WHERE request IS NOT NULL OR response IS NOT NULL OR error IS NOT NULL;
 CREATE INDEX traces_at_idx ON memory_agent.traces (at);
 CREATE INDEX traces_session_idx ON memory_agent.traces (user_id, agent_id, session_id, at);
 CREATE INDEX archives_newest_idx ON memory_agent.archives (user_id, updated_at DESC, id DESC);
@@ -159,3 +162,9 @@ CREATE UNIQUE INDEX models_active_idx ON memory_agent.models (kind) WHERE active
 
 -- Whose a token is. Not unique: a key would have to begin with user_id, and no two hashes are equal.
 CREATE INDEX tokens_hash_idx ON memory_agent.tokens (hash);
+-- What was spent today, and what is too old to be kept.
+CREATE INDEX spending_day_idx ON memory_agent.spending (day);
+
+-- Agents that say themselves how long inactive entries are kept, of which every sweep asks.
+CREATE INDEX agents_purge_after_idx ON memory_agent.agents (user_id)
+    WHERE settings ? 'purge_after';

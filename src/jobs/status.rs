@@ -10,7 +10,7 @@ use crate::pg::preload::is_preloaded;
 use crate::settings::{
     Extraction, Inference, Models, Sessions, Workers, audit_keys, job_settings, providers,
 };
-use crate::store::{counts, endpoints, llm_calls, llm_probes, schema, seal};
+use crate::store::{counts, endpoints, llm_calls, llm_probes, schema};
 use memory_agent_core::reconcile::probe;
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 
@@ -97,7 +97,7 @@ fn missing_worker(jobs: &counts::Queue) -> Option<&'static str> {
         _ if !Workers::current().worker => None,
         Some(state) => state.lacks_slots.then_some(launcher::SHORTAGE_HINT),
         None if is_preloaded() => None,
-        None => (jobs.pending > 0).then_some(
+        None => jobs.pending.is_some().then_some(
             "Jobs wait for the next call that queues one. If that starts no worker, raise max_worker_processes.",
         ),
     }
@@ -233,7 +233,7 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
          {} episodes run or wait until facts are made of them",
         turns.waiting, turns.skipped, turns.episodes
     );
-    let hint = (turns.skipped > 0 && has_llm)
+    let hint = (turns.skipped.is_some() && has_llm)
         .then_some("SELECT memory_backfill() queues what was stored while extraction was off.");
     Ok(row("extraction", state, detail, hint))
 }
@@ -261,14 +261,16 @@ fn queue(queue: &counts::Queue) -> StatusRow {
         "{} pending, {} running, {} dead{oldest}",
         queue.pending, queue.running, queue.dead
     );
-    let state = if queue.pending + queue.running > 0 {
+    let state = if queue.pending.is_some() || queue.running.is_some() {
         "waiting"
-    } else if queue.dead > 0 {
+    } else if queue.dead.is_some() {
         "dead jobs"
     } else {
         "empty"
     };
-    let hint = (queue.dead > 0)
+    let hint = queue
+        .dead
+        .is_some()
         .then_some("See last_error in memory_jobs; memory_retry(id) runs a dead job again.");
     row("queue", state, detail, hint)
 }
@@ -281,21 +283,19 @@ fn history(spi: &Spi) -> PgResult<StatusRow> {
         let hint = "Run ALTER EXTENSION memory_agent UPDATE.";
         return Ok(row("history", "not sealed", "the tables are those of 0.1.0", hint));
     }
-    let (rows, oldest) = seal::waiting(spi)?;
+    let (rows, oldest) = counts::unsealed(spi)?;
     let detail = format!("{rows} rows are not sealed yet");
     if let Err(error) = audit_keys::key() {
         let detail = format!("{detail}: {}", error.message());
         let hint = "Nothing is sealed until the key can be read: by the server's operating system user, in the first line.";
         return Ok(row("history", "stopped", detail, hint));
     }
-    Ok(match rows {
-        0 => row("history", "sealed", "", None),
-        _ if oldest < PATIENCE => row("history", "waiting", detail, None),
-        _ => row(
-            "history",
-            "waiting",
-            detail,
-            "A worker seals them: see the rows launcher and worker.",
-        ),
+    Ok(if rows.is_none() {
+        row("history", "sealed", "", None)
+    } else if oldest < PATIENCE {
+        row("history", "waiting", detail, None)
+    } else {
+        let hint = "A worker seals them: see the rows launcher and worker.";
+        row("history", "waiting", detail, hint)
     })
 }

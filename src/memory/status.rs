@@ -299,7 +299,7 @@ fn change_of_model(spi: &Spi) -> PgResult<Option<StatusRow>> {
 
 fn embeddings(spi: &Spi) -> PgResult<StatusRow> {
     let missing = counts::without_embedding(spi)?;
-    Ok(if missing == 0 {
+    Ok(if missing.is_none() {
         row("embeddings", "complete", "every entry has its embedding", None)
     } else {
         row(

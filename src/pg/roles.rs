@@ -15,7 +15,13 @@ use pgrx::pg_sys;
 /// search_path are restored on every way out; an ERROR that unwinds through here restores them too.
 pub fn as_owner<T>(body: impl FnOnce() -> PgResult<T>) -> PgResult<T> {
     let owner = catalog::owner()?;
-    let _section = OwnerSection::enter(owner, 0);
+    let section = OwnerSection::enter(owner, 0);
+    // A generic plan is made without the values: if few users have rows, a share of the table, which would be read
+    // as a whole. All our statements are about rows that an index finds, so others' rows cost nothing. What still
+    // reads a small table seems so expensive then that compiling it would seem worthwhile.
+    for (name, value) in [(c"enable_seqscan", c"off"), (c"jit", c"off")] {
+        section.settings.set(name, value);
+    }
     body()
 }
 

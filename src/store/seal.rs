@@ -115,16 +115,6 @@ fn write(
     Ok(count)
 }
 
-/// How many rows wait for their seal, and for how many seconds the oldest does.
-pub fn waiting(spi: &Spi) -> PgResult<(i64, f64)> {
-    let waiting = spi.row(
-        "SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(h.at)), 0)::float8 \
-           FROM memory_agent.history h WHERE h.seq IS NULL",
-        &mut params![],
-    )?;
-    Ok(waiting.unwrap_or_default())
-}
-
 /// All users with history, in the order of the index.
 pub fn users(spi: &Spi) -> PgResult<Vec<String>> {
     let mut users: Vec<String> = Vec::new();

@@ -8,11 +8,13 @@ mod tail;
 pub use parts::{Chunk, are_there, chunked_tokens, unchunked, ungrouped};
 pub use sources::{Source, Uncovered, lock_sources, orphaned_facts, uncovered};
 
+use crate::pg::pinned_settings::by_index;
 use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
 use memory_agent_core::jobs::payloads::Condensed;
 use memory_agent_core::summarize::Sections;
+use std::collections::HashSet;
 
 /// Begins a statement: `covered` has the ids of the turns that a session's active L3 covers, for the
 /// parameters of the session's key. Used as `IN (SELECT c.id FROM covered c)` where that is no join
@@ -336,7 +338,31 @@ pub fn is_held_back(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
 /// Sessions that have a summary which lacks this many tokens of turns, and that no job knows of,
 /// neither open nor dead. A session without a summary is left to the next turn or to memory_backfill:
 /// perhaps its turns are from a time without an LLM.
-pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(SessionKey, Fill)>> {
+///
+/// There may be any number of sessions, so some are looked at: at most `most` after `after`, in the order of their
+/// key. With the last of them, if there may be more.
+pub fn forgotten(
+    spi: &Spi,
+    min_tokens: i64,
+    after: Option<&SessionKey>,
+    most: i64,
+) -> PgResult<(Vec<(SessionKey, Fill)>, Option<SessionKey>)> {
+    let beginning = SessionKey::new("", "", "");
+    let mut params = after.unwrap_or(&beginning).params().with(most);
+    let looked_at: Vec<(SessionKey, Fill)> = by_index(|| {
+        spi.rows(
+            &format!(
+                "SELECT {KEY_AND_FILL} FROM memory_agent.sessions s \
+                  WHERE (s.user_id, s.agent_id, s.session_id) > ($1, $2, $3) \
+                  ORDER BY s.user_id, s.agent_id, s.session_id LIMIT $4"
+            ),
+            &mut params,
+        )
+    })?;
+    let last = looked_at.last().filter(|_| looked_at.len() as i64 >= most);
+    let last = last.map(|(key, _)| key.clone());
+    let lacking: Vec<(SessionKey, Fill)> =
+        looked_at.into_iter().filter(|(_, fill)| fill.unsummarized >= min_tokens).collect();
     let no_job = |status: &str| {
         format!(
             "NOT EXISTS (SELECT FROM memory_agent.jobs o \
@@ -345,19 +371,28 @@ pub fn forgotten(spi: &Spi, min_tokens: i64, most: i64) -> PgResult<Vec<(Session
                             AND o.status {status})"
         )
     };
-    spi.rows(
-        &format!(
-            "SELECT {KEY_AND_FILL} \
-               FROM memory_agent.sessions s \
-              WHERE s.unsummarized_tokens >= $1 \
-                AND EXISTS (SELECT FROM memory_agent.session_summaries u \
-                             WHERE u.user_id = s.user_id AND u.agent_id = s.agent_id \
-                               AND u.session_id = s.session_id AND u.level = 'L3' AND u.is_active) \
-                AND {} AND {} \
-              ORDER BY s.unsummarized_tokens DESC LIMIT $2",
-            no_job("IN ('pending', 'running')"),
-            no_job("= 'dead'")
-        ),
-        &mut params![min_tokens, most],
-    )
+    let keys = lacking.iter().map(|(key, _)| key);
+    let mut params = params![
+        keys.clone().map(|key| key.user_id.clone()).collect::<Vec<_>>(),
+        keys.clone().map(|key| key.agent_id.clone()).collect::<Vec<_>>(),
+        keys.map(|key| key.session_id.clone()).collect::<Vec<_>>(),
+    ];
+    let forgotten: HashSet<i64> = by_index(|| {
+        spi.rows(
+            &format!(
+                "SELECT s.n FROM unnest($1, $2, $3) WITH ORDINALITY s(user_id, agent_id, session_id, n) \
+                  WHERE EXISTS (SELECT FROM memory_agent.session_summaries u \
+                                 WHERE u.user_id = s.user_id AND u.agent_id = s.agent_id \
+                                   AND u.session_id = s.session_id AND u.level = 'L3' AND u.is_active) \
+                    AND {} AND {}",
+                no_job("IN ('pending', 'running')"),
+                no_job("= 'dead'")
+            ),
+            &mut params,
+        )
+    })?
+    .into_iter()
+    .collect();
+    let of_number = (1i64..).zip(lacking).filter(|(number, _)| forgotten.contains(number));
+    Ok((of_number.map(|(_, session)| session).collect(), last))
 }

@@ -12,6 +12,7 @@ use crate::settings::{EmbedOnIngest, LlmLimits, Sessions, job_settings};
 use crate::store::episodes::{self, IdlePlace};
 use crate::store::facts::FactScope;
 use crate::store::models::Kind;
+use crate::store::sessions::SessionKey;
 use crate::store::sweep::Kept;
 use crate::store::{
     archives, attachments, extraction, llm_calls, model_change, queue_upkeep, reflections, schema,
@@ -22,6 +23,8 @@ use serde_json::json;
 
 /// Rows that one step takes.
 const BATCH: i64 = 1000;
+/// Sessions that one sweep looks at for what their summaries lack; the next one goes on behind them.
+const SESSIONS: i64 = 5000;
 /// How long a step may go on that has a transaction for each session: jobs wait meanwhile.
 const STEP_TIME: Duration = Duration::from_secs(2);
 /// How long done jobs can be looked at in `memory_jobs`.
@@ -41,7 +44,8 @@ pub struct Sweeper {
     /// settings say that nothing is due stay in front.
     extractions_from: usize,
     reflections_from: usize,
-    summaries_from: usize,
+    /// The session up to which summaries were looked at.
+    summaries_after: Option<SessionKey>,
 }
 
 /// A step of a sweep; true when it took a whole batch, so that there may be more.
@@ -58,7 +62,7 @@ const STEPS: [Step; 13] = [
     |sweeper| with_llm(|| queue_extractions(&mut sweeper.extractions_from)),
     Sweeper::end_idle_episodes,
     |sweeper| with_llm(|| queue_reflections(&mut sweeper.reflections_from)),
-    |sweeper| with_llm(|| renew_summaries(&mut sweeper.summaries_from)),
+    |sweeper| with_llm(|| renew_summaries(&mut sweeper.summaries_after)),
     |_| archive_idle(),
     |_| tidy(),
 ];
@@ -209,10 +213,13 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
 }
 
 /// Queues the sessions again whose summaries lack turns that no job knows of.
-fn renew_summaries(from: &mut usize) -> Result<bool, Aborted> {
+fn renew_summaries(after: &mut Option<SessionKey>) -> Result<bool, Aborted> {
     let least = Sessions::current().summary_min_tokens;
-    let forgotten = transaction(|spi| summaries::forgotten(spi, least, BATCH))?;
-    queue_each(forgotten, from, |spi, (key, fill)| {
+    let from = after.take();
+    let (forgotten, last) =
+        transaction(|spi| summaries::forgotten(spi, least, from.as_ref(), SESSIONS))?;
+    *after = last;
+    queue_each(forgotten, &mut 0, |spi, (key, fill)| {
         scope_settings::of_session(&key, |settings| {
             follow_ups::queue_summary(spi, &key, &fill, settings)
         })

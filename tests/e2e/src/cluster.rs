@@ -84,14 +84,7 @@ pub struct Cluster {
 impl Cluster {
     /// A cluster with the defaults, but without the reranker's budget, the learned ranking and the LLM's probe, without durability and without TCP.
     pub fn builder() -> Builder {
-        let defaults = [
-            ("listen_addresses", ""),
-            ("fsync", "off"),
-            ("full_page_writes", "off"),
-            ("shared_buffers", "32MB"),
-            ("max_connections", "60"),
-            ("log_line_prefix", "%m [%p] %q%d "),
-            ("log_min_messages", "info"),
+        let ours = [
             // What is reranked must not depend on how busy the machine was when the model was loaded.
             ("memory_agent.rerank_budget", "0"),
             // What follows from a formula that can be computed by hand is easier to say beforehand.
@@ -100,7 +93,23 @@ impl Cluster {
             ("memory_agent.reconcile_batch", "1"),
             ("memory_agent.replacement_check", "on"),
         ];
-        let settings = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        ours.into_iter().fold(Self::builder_with_defaults(), |builder, (name, value)| {
+            builder.setting(name, value)
+        })
+    }
+
+    /// A cluster whose settings of the extension are those that ship; without durability and without TCP.
+    pub fn builder_with_defaults() -> Builder {
+        let settings = [
+            ("listen_addresses", ""),
+            ("fsync", "off"),
+            ("full_page_writes", "off"),
+            ("shared_buffers", "32MB"),
+            ("max_connections", "60"),
+            ("log_line_prefix", "%m [%p] %q%d "),
+            ("log_min_messages", "info"),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         Builder { settings, environment: BTreeMap::new() }
     }
 
