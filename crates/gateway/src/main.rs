@@ -26,6 +26,8 @@ mod page;
 mod protocol;
 mod rates;
 mod refusal;
+mod reply;
+mod secret;
 mod spending;
 mod splice;
 mod sse;

@@ -5,11 +5,9 @@
 use super::{Protocol, Stage};
 use crate::answer::{Answer, Usage};
 use crate::chat_form::{self, Form};
-use crate::gateway::Gateway;
 use crate::refusal::Refusal;
 use crate::splice;
 use crate::sse::{self, Event};
-use crate::upstream::Upstream;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -27,8 +25,8 @@ impl Protocol for Messages {
         }
     }
 
-    fn upstream<'a>(&self, gateway: &'a Gateway) -> &'a Upstream {
-        &gateway.messages_upstream
+    fn is_anthropics(&self) -> bool {
+        true
     }
 
     fn take(&self, answer: &mut Answer, data: &str) -> Stage {
