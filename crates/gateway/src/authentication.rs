@@ -263,12 +263,11 @@ fn from_this_machine(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(host) = host.filter(|host| is_this_machine(host)) else {
         return Err(Refusal::forbidden("Host does not name this machine"));
     };
-    let is_of_the_page = matches!(uri.path().strip_prefix(page::ROOT), Some(rest) if rest.is_empty() || rest.starts_with('/'));
     let site = text("sec-fetch-site").unwrap_or("none");
     let is_shown = text("sec-fetch-mode") == Some("navigate");
-    if !is_of_the_page && (is_shown || !matches!(site, "same-origin" | "none")) {
-        let problem = "this path is for programs; in a browser, open /ui";
-        return Err(Refusal::forbidden(problem));
+    let is_foreign = !matches!(site, "same-origin" | "none");
+    if !uri.path().starts_with(page::ROOT) && (is_shown || is_foreign) {
+        return Err(Refusal::forbidden("this path is for programs; in a browser, open /ui"));
     }
     let Some(origin) = text(ORIGIN.as_str()) else { return Ok(()) };
     let named = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));

@@ -64,6 +64,9 @@ async fn begin(
     let (path, headers) = (protocol.path(head.uri.query()), head.headers);
     let mut request =
         ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;
+    if has_key {
+        gateway.stored_ids.check(&person.caller, request.body())?;
+    }
     if has_key && request.late && gateway.spending.is_limited() {
         let problem =
             "background is not for tokens with a spending limit: what it takes is not counted";
@@ -322,6 +325,9 @@ impl Chat {
     /// Stores what the assistant said, after what the user said. Waits as long as a chat may wait; `None`
     /// when there is nothing to store, or it is not stored by then.
     pub async fn keep(&mut self, spoken: &Answer, ended: Ended, said: &mut Said) -> Option<Stored> {
+        if self.protocol.upstream(&self.gateway).has_key() {
+            self.gateway.stored_ids.give(&self.person.caller, &spoken.ids);
+        }
         if let Some(usage) = spoken.usage {
             self.gateway.metrics.tokens.add("prompt", usage.prompt);
             self.gateway.metrics.tokens.add("completion", usage.completion);

@@ -134,6 +134,11 @@ impl ChatRequest {
         self.body.len()
     }
 
+    /// What the client sent.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
     /// The body for the upstream without memories.
     pub fn plain(&self) -> String {
         splice::edited(&self.body, self.edits.clone())

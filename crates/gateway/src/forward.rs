@@ -118,6 +118,11 @@ async fn forward(
     let (person, permit) = gateway.admit(&head, peer.ip(), upstream.has_key()).await?;
     protocol::check_key(protocol, &gateway, &head.headers)?;
     let body = gateway.body(&head, body, &permit).await?;
+    if upstream.has_key() {
+        let text = std::str::from_utf8(&body);
+        let text = text.map_err(|_| Refusal::invalid("the body is not UTF-8"))?;
+        gateway.stored_ids.check(&person.caller, text)?;
+    }
     // To ask which models there are, or to have tokens counted, costs nothing.
     let is_free = method == Method::GET || path.starts_with(COUNT_TOKENS);
     let guess = match is_free || !upstream.has_key() {

@@ -9,6 +9,7 @@ use crate::metrics::Metrics;
 use crate::rates::Rates;
 use crate::refusal::Refusal;
 use crate::spending::Spending;
+use crate::stored_ids::StoredIds;
 use crate::upstream::Upstream;
 use axum::body::Body;
 use axum::http::header::CONTENT_LENGTH;
@@ -102,6 +103,8 @@ pub struct Gateway {
     pub client_patience: Duration,
     /// Where pages of mem0's lists end.
     pub page_ends: PageEnds,
+    /// What is stored upstream for the gateway's key, and who was given it.
+    pub stored_ids: StoredIds,
 }
 
 impl Gateway {
@@ -133,6 +136,7 @@ impl Gateway {
             rates: Rates::new(0),
             client_patience: Duration::from_secs(60),
             page_ends: PageEnds::default(),
+            stored_ids: StoredIds::default(),
         }
     }
 

@@ -31,6 +31,9 @@ impl Protocol for Messages {
 
     fn take(&self, answer: &mut Answer, data: &str) -> Stage {
         let Ok(event) = serde_json::from_str::<Value>(data) else { return Stage::Open };
+        for object in [&event, &event["message"], &event["delta"]] {
+            answer.take_id(&object["container"]["id"]);
+        }
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => take_usage(answer, &event["message"]["usage"]),
             "content_block_start" => take_block(answer, &event["content_block"]),

@@ -3,8 +3,9 @@
 use crate::http::{chat, says, says_streaming, send};
 use crate::people::{bearer, token, with_tokens};
 use crate::upstream::{Upstream, chunk, completion};
+use crate::wire;
 use crate::{NEVER_LATE, ROLE, cluster, database, for_ann, stored};
-use memory_agent_e2e::{Gateway, json};
+use memory_agent_e2e::{Gateway, Json, json};
 
 /// The key of `with_tokens`.
 const KEY: &str = "sk-of-the-gateway";
@@ -319,4 +320,77 @@ fn a_key_of_one_protocol_never_goes_to_the_upstream_of_the_other() {
     }
     let seen = |upstream: &Upstream| format!("{:?}", upstream.requests());
     assert!(!seen(&openai).contains("sk-ant") && !seen(&anthropic).contains("sk-openai"));
+}
+
+#[test]
+fn what_is_stored_for_the_gateways_key_is_named_by_who_was_given_it() {
+    let upstream = Upstream::start(|request, answer| {
+        let name = if request.body.contains("bob") { "bob" } else { "ann" };
+        let message = json!({"id": format!("msg_{name}"), "type": "message", "role": "assistant",
+            "content": [{"type": "output_text", "text": "Yes.", "annotations": []}]});
+        let tool = json!({"id": "ci", "type": "code_interpreter_call", "container_id": format!("cntr_{name}")});
+        let mut whole = wire::response("completed", &[message, tool]);
+        whole["id"] = format!("resp_{name}").into();
+        if request.json()["stream"] == true {
+            answer.begin();
+            let mut begun = whole.clone();
+            begun["output"] = json!([]);
+            wire::send(answer, &json!({"type": "response.created", "response": begun}));
+            wire::send(answer, &json!({"type": "response.completed", "response": whole}));
+            return answer.end();
+        }
+        answer.json(&whole.to_string());
+    });
+    let (gateway, mut client) = with_tokens("relay_stored", &upstream, &[]);
+    let [ann, bob] = ["ann", "bob"].map(|user| bearer(&token(&mut client, user, "laptop")));
+    let ask = |gateway: &Gateway, path: &str, caller: &str, body: &Json| {
+        let mut reply =
+            send(gateway.address(), "POST", path, &[("authorization", caller)], &body.to_string());
+        let status = reply.status;
+        (status, reply.rest().unwrap())
+    };
+    let says = |name: &str, more: Json| {
+        let mut body = json!({"model": "m", "input": [{"role": "user", "content": name}]});
+        body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        body
+    };
+    let responses = "/v1/responses";
+    assert_eq!(ask(&gateway, responses, &ann, &says("I am ann.", json!({}))).0, 200);
+    assert_eq!(ask(&gateway, responses, &bob, &says("I am bob.", json!({"stream": true}))).0, 200);
+    let count = upstream.requests().len();
+    for (named, is_anns) in [
+        (json!({"previous_response_id": "resp_ann"}), true),
+        (json!({"previous_response_id": "resp_bob"}), false),
+        (json!({"tools": [{"type": "code_interpreter", "container": "cntr_ann"}]}), true),
+        (json!({"tools": [{"type": "code_interpreter", "container": "cntr_bob"}]}), false),
+        (json!({"input": [{"type": "item_reference", "id": "msg_ann"}]}), true),
+        (json!({"input": [{"type": "item_reference", "id": "msg_bob"}]}), false),
+    ] {
+        for (caller, is_theirs) in [(&ann, is_anns), (&bob, !is_anns)] {
+            let (status, answer) = ask(&gateway, responses, caller, &says("More.", named.clone()));
+            assert_eq!(status, if is_theirs { 200 } else { 400 }, "{named}: {answer}");
+            assert!(is_theirs || answer.contains("invalid_request"), "{answer}");
+        }
+    }
+    assert_eq!(upstream.requests().len(), count + 6);
+    // What nobody was given is the account's own.
+    let file = json!({"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]});
+    for (path, body) in [
+        (responses, says("Hi.", json!({"previous_response_id": "resp_of_nobody"}))),
+        (responses, says("Hi.", json!({"conversation": "conv_1"}))),
+        (responses, says("Hi.", json!({"prompt": {"id": "pmpt_1"}}))),
+        (
+            responses,
+            says("Hi.", json!({"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]})),
+        ),
+        ("/v1/chat/completions", file),
+        ("/v1/embeddings", json!({"input": "Hi.", "file_id": "file-1"})),
+    ] {
+        assert_eq!(ask(&gateway, path, &ann, &body).0, 400, "{body}");
+    }
+    assert_eq!(upstream.requests().len(), count + 6, "none of it went upstream");
+    // With the caller's own key it is the caller's account.
+    let (own, _client) = for_ann("relay_stored_own", &upstream, &[]);
+    let body = says("Hi.", json!({"previous_response_id": "resp_of_nobody"}));
+    assert_eq!(ask(&own, responses, "Bearer sk-of-ann", &body).0, 200);
 }
