@@ -65,7 +65,7 @@ async fn begin(
     let mut request =
         ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;
     if has_key {
-        gateway.stored_ids.check(&person.caller, request.body())?;
+        gateway.stored_ids.check(&person.caller, &request.body)?;
     }
     if has_key && request.late && gateway.spending.is_limited() {
         let problem =

@@ -44,7 +44,8 @@ enum Place {
 /// A request that was read.
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
-    body: String,
+    /// What the client sent.
+    pub body: String,
     edits: Vec<Edit>,
     /// What is asked about memory.
     pub extras: Extras,
@@ -132,11 +133,6 @@ impl ChatRequest {
     /// How many bytes the client sent.
     pub fn bytes(&self) -> usize {
         self.body.len()
-    }
-
-    /// What the client sent.
-    pub fn body(&self) -> &str {
-        &self.body
     }
 
     /// The body for the upstream without memories.
