@@ -43,6 +43,17 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// Mask before cutting a text: the first half of a secret is not recognised.
 #[must_use]
 pub fn mask(text: &str, secrets: &[&str]) -> String {
+    masked(text, secrets, shapes_in)
+}
+
+/// `text` with `***` in place of this one secret, in the same forms. What is only shaped like a secret stays, so
+/// that a document in JSON stays one.
+#[must_use]
+pub fn mask_secret(text: &str, secret: &str) -> String {
+    masked(text, &[secret], |_| Vec::new())
+}
+
+fn masked(text: &str, secrets: &[&str], others_in: fn(&str) -> Vec<Range<usize>>) -> String {
     let needles: Vec<Needle> = secrets
         .iter()
         .filter(|secret| secret.len() >= MIN_SECRET_BYTES)
@@ -51,7 +62,7 @@ pub fn mask(text: &str, secrets: &[&str]) -> String {
     let mut text = text.to_owned();
     for _ in 0..MAX_ROUNDS {
         let mut found: Vec<_> = needles.iter().flat_map(|needle| needle.find(&text)).collect();
-        found.extend(shapes_in(&text));
+        found.extend(others_in(&text));
         if found.is_empty() {
             return text;
         }
@@ -62,13 +73,14 @@ pub fn mask(text: &str, secrets: &[&str]) -> String {
 }
 
 /// The parts of `text` that are shaped like secrets and not masked yet.
-fn shapes_in(text: &str) -> impl Iterator<Item = Range<usize>> {
+fn shapes_in(text: &str) -> Vec<Range<usize>> {
     SHAPES
         .iter()
-        .flat_map(move |shape| shape.captures_iter(text))
+        .flat_map(|shape| shape.captures_iter(text))
         .filter_map(|captures| captures.get(1))
         .filter(|found| found.as_str().chars().any(|c| c != '*'))
         .map(|found| found.range())
+        .collect()
 }
 
 /// Puts a mask in place of each of the ranges, one for those that overlap.
@@ -286,6 +298,13 @@ mod tests {
         ] {
             assert_eq!(mask(text, &[]), masked);
         }
+    }
+
+    #[test]
+    fn one_secret_is_masked_and_nothing_that_looks_like_one() {
+        let text = |key: &str| format!(r#"{{"api_key": null, "a": "Bearer x", "b": "{key}"}}"#);
+        assert_eq!(mask_secret(&text("hunter22"), "hunter22"), text("***"));
+        assert_eq!(mask_secret(&text("\\u0068unter22"), "hunter22"), text("***"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use serde_json::Value;
 pub const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// What is kept of an answer for memory: far more than it stores as one turn.
 const MAX_TEXT_BYTES: usize = 8 << 20;
+/// Ids that are taken from an answer, the first ones.
+const MAX_IDS: usize = 1_000;
 
 /// What was said so far.
 #[derive(Debug, Default)]
@@ -21,6 +23,8 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// What tells this answer from others, in the protocol's own fields.
     pub head: Value,
+    /// What the upstream stored of it, and the next request may name.
+    pub ids: Vec<String>,
     /// Whether something else than text came after the last text.
     is_paused: bool,
 }
@@ -43,6 +47,13 @@ impl Answer {
             self.text.push_str("\n\n");
         }
         self.text.push_str(text);
+    }
+
+    /// Takes an id, where there is one.
+    pub fn take_id(&mut self, id: &Value) {
+        if self.ids.len() < MAX_IDS {
+            self.ids.extend(id.as_str().map(str::to_owned));
+        }
     }
 
     /// Something else than text comes, such as the call of a tool: what is said after it is a paragraph of its

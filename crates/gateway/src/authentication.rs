@@ -4,6 +4,7 @@
 use crate::jwt::Jwt;
 use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
+use crate::page;
 use crate::rates::Rates;
 use crate::refusal::Refusal;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -253,20 +254,27 @@ fn address(text: &str) -> Option<IpAddr> {
     bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))
 }
 
-/// Refuses what a page of another site has a browser send: by a name of its own for this machine's
-/// address, which `Host` gives away, or across sites, which `Origin` does.
+/// Refuses what a page has a browser send, but for the page of this gateway: by a name of its own for this
+/// machine's address, which `Host` gives away, or across origins, which the browser says in headers that no page
+/// can set. Outside of the page, an answer is for programs: a browser must not show it on the page's origin.
 fn from_this_machine(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let host = text(HOST).or(uri.authority().map(|authority| authority.as_str()));
-    if !host.is_some_and(is_this_machine) {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let host = text(HOST.as_str()).or(uri.authority().map(|authority| authority.as_str()));
+    let Some(host) = host.filter(|host| is_this_machine(host)) else {
         return Err(Refusal::forbidden("Host does not name this machine"));
+    };
+    let site = text("sec-fetch-site").unwrap_or("none");
+    let is_shown = text("sec-fetch-mode") == Some("navigate");
+    let is_foreign = !matches!(site, "same-origin" | "none");
+    if !uri.path().starts_with(page::ROOT) && (is_shown || is_foreign) {
+        return Err(Refusal::forbidden("this path is for programs; in a browser, open /ui"));
     }
-    let Some(origin) = text(ORIGIN) else { return Ok(()) };
-    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    if host.is_some_and(is_this_machine) {
+    let Some(origin) = text(ORIGIN.as_str()) else { return Ok(()) };
+    let named = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    if named.is_some_and(|named| named.eq_ignore_ascii_case(host)) {
         return Ok(());
     }
-    Err(Refusal::forbidden("Origin does not name this machine"))
+    Err(Refusal::forbidden("Origin is not the gateway's own"))
 }
 
 /// Whether `host` or `host:port` is a name of this machine that no name server has a say in.
@@ -315,7 +323,9 @@ mod tests {
             from_this_machine(&Uri::from_static("/health"), &headers).is_ok()
         };
         assert!(check("localhost:8765", None));
-        assert!(check("127.0.0.1:8765", Some("http://localhost:3000")));
+        assert!(check("127.0.0.1:8765", Some("http://127.0.0.1:8765")));
+        assert!(!check("127.0.0.1:8765", Some("http://localhost:8765")));
+        assert!(!check("localhost:8765", Some("http://localhost:3000")));
         assert!(!check("evil.example", None));
         assert!(!check("localhost:8765", Some("https://evil.example")));
         assert!(!check("localhost:8765", Some("null")));

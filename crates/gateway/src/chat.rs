@@ -4,19 +4,19 @@
 use crate::answer::{Answer, MAX_ANSWER_BYTES, Usage};
 use crate::authentication::Person;
 use crate::chat_request::{ChatRequest, storable};
-use crate::gateway::{Gateway, Permit, relayed_after};
+use crate::gateway::{Gateway, Permit};
 use crate::log;
 use crate::memory::{MemoryError, Recalled, Stored, Turn};
-use crate::protocol::Protocol;
+use crate::protocol::{self, Protocol};
 use crate::refusal::Refusal;
+use crate::reply::Reply;
 use crate::spending::Guess;
 use crate::splice;
 use crate::stream::{self, Ended};
-use crate::upstream::{self, Upstream};
 use crate::user_turn::Said;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -58,11 +58,15 @@ async fn begin(
     let (head, body) = request.into_parts();
     let has_key = protocol.upstream(&gateway).has_key();
     let (person, permit) = gateway.admit(&head, peer.ip(), has_key).await?;
+    protocol::check_key(protocol, &gateway, &head.headers)?;
     let body = gateway.body(&head, body, &permit).await?;
     let sent = head.extensions.get::<Sent>().cloned();
     let (path, headers) = (protocol.path(head.uri.query()), head.headers);
     let mut request =
         ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;
+    if has_key {
+        gateway.stored_ids.check(&person.caller, &request.body)?;
+    }
     if has_key && request.late && gateway.spending.is_limited() {
         let problem =
             "background is not for tokens with a spending limit: what it takes is not counted";
@@ -136,7 +140,9 @@ impl Chat {
         let sent = tokio::select! {
             // The upstream has said nothing, so there is nothing to keep of it.
             () = reply.closed() => None,
-            sent = upstream.send(Method::POST, self.path, &self.headers, body.into_bytes()) => Some(sent),
+            sent = upstream.send(
+                Method::POST, self.path, &self.headers, &self.person.caller, body.into_bytes(),
+            ) => Some(sent),
         };
         self.gateway.metrics.upstream.add(asked.elapsed());
         let ended = match sent {
@@ -170,11 +176,6 @@ impl Chat {
         );
     }
 
-    /// The service that answers.
-    pub fn upstream(&self) -> &Upstream {
-        self.protocol.upstream(&self.gateway)
-    }
-
     /// What is remembered for the user's message, and the message on its way into memory, both as long as a
     /// chat may wait; nothing when there is no message. They do not wait for each other: the message is stored
     /// as soon as the recall has its snapshot, in which it is not.
@@ -206,13 +207,12 @@ impl Chat {
     /// Hands the upstream's answer on, and stores what it says.
     async fn answer(
         &mut self,
-        answer: reqwest::Response,
+        answer: Reply,
         recalled: Option<Recalled>,
         said: &mut Said,
         reply: oneshot::Sender<Result<Response, Refusal>>,
     ) -> Ended {
-        let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let kind = kind.unwrap_or("application/json").to_ascii_lowercase();
+        let kind = answer.kind();
         let streams = kind.starts_with("text/event-stream");
         let hits = match (recalled, self.failed.contains(&"recall")) {
             (Some(recalled), _) => Some(recalled.hits),
@@ -221,16 +221,14 @@ impl Chat {
         };
         if !answer.status().is_success() {
             self.settle(0);
-            self.relay(Vec::new(), answer, said, reply);
+            self.relay(Vec::new(), answer, said, reply).await;
             return Ended::Whole;
         }
         if !streams && !kind.contains("json") {
-            self.relay(Vec::new(), answer, said, reply);
+            self.relay(Vec::new(), answer, said, reply).await;
             return Ended::Whole;
         }
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = answer.status();
-        *response.headers_mut() = upstream::answered(answer.headers());
+        let mut response = answer.head();
         self.tell(&mut response, said.stored);
         if streams {
             let (body, sender) = stream::body();
@@ -245,15 +243,15 @@ impl Chat {
     }
 
     /// Hands an answer on that says nothing that could be stored; the first bytes of it were read.
-    fn relay(
+    async fn relay(
         &self,
         read: Vec<u8>,
-        answer: reqwest::Response,
+        answer: Reply,
         said: &Said,
         reply: oneshot::Sender<Result<Response, Refusal>>,
     ) {
-        let (gateway, permit) = (Arc::clone(&self.gateway), Arc::clone(&self.permit));
-        let mut response = relayed_after(read, gateway, answer, permit);
+        let permit = Arc::clone(&self.permit);
+        let mut response = answer.relayed(read, &self.gateway, permit).await;
         self.tell(&mut response, said.stored);
         // The client may be gone.
         let _ = reply.send(Ok(response));
@@ -262,7 +260,7 @@ impl Chat {
     /// An answer that comes at once.
     async fn whole(
         &mut self,
-        mut answer: reqwest::Response,
+        mut answer: Reply,
         hits: Option<Value>,
         said: &mut Said,
         mut response: Response,
@@ -270,7 +268,7 @@ impl Chat {
     ) -> Ended {
         let mut bytes = Vec::new();
         loop {
-            match self.upstream().next(&mut answer).await {
+            match answer.next().await {
                 Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
                 Ok(None) => break,
                 Err(reason) => {
@@ -289,7 +287,7 @@ impl Chat {
                 return Ended::Whole;
             }
             if !has_room || bytes.len() > MAX_ANSWER_BYTES {
-                self.relay(bytes, answer, said, reply);
+                self.relay(bytes, answer, said, reply).await;
                 return Ended::Whole;
             }
         }
@@ -297,7 +295,7 @@ impl Chat {
             Ok(text) if splice::Object::read(&text, &text).is_some() => text,
             other => {
                 let bytes = other.map_or_else(|error| error.into_bytes(), String::into_bytes);
-                self.relay(bytes, answer, said, reply);
+                self.relay(bytes, answer, said, reply).await;
                 return Ended::Whole;
             }
         };
@@ -327,6 +325,9 @@ impl Chat {
     /// Stores what the assistant said, after what the user said. Waits as long as a chat may wait; `None`
     /// when there is nothing to store, or it is not stored by then.
     pub async fn keep(&mut self, spoken: &Answer, ended: Ended, said: &mut Said) -> Option<Stored> {
+        if self.protocol.upstream(&self.gateway).has_key() {
+            self.gateway.stored_ids.give(&self.person.caller, &spoken.ids);
+        }
         if let Some(usage) = spoken.usage {
             self.gateway.metrics.tokens.add("prompt", usage.prompt);
             self.gateway.metrics.tokens.add("completion", usage.completion);

@@ -44,7 +44,8 @@ enum Place {
 /// A request that was read.
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
-    body: String,
+    /// What the client sent.
+    pub body: String,
     edits: Vec<Edit>,
     /// What is asked about memory.
     pub extras: Extras,

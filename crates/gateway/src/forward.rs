@@ -3,8 +3,8 @@
 
 use crate::answer::{MAX_ANSWER_BYTES, Usage};
 use crate::authentication::holds_token;
-use crate::gateway::{Gateway, relayed, relayed_after};
-use crate::protocol::{Completions, Messages, Protocol};
+use crate::gateway::Gateway;
+use crate::protocol::{self, Completions, Messages, Protocol};
 use crate::refusal::Refusal;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{Method, Uri};
@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 /// Where tokens are counted upstream.
 const COUNT_TOKENS: &str = "/messages/count_tokens";
-/// What is answered here, by memory: what is unknown of it goes nowhere else.
-const OF_MEMORY: [&str; 2] = ["memories", "ping"];
+/// What is answered here, by memory: what is unknown of it goes nowhere else. And what a base URL with one /v1 too
+/// many leads to.
+const NOWHERE: [&str; 3] = ["memories", "ping", "v1"];
 
 /// `GET /v1/models`.
 pub async fn models(
@@ -23,7 +24,8 @@ pub async fn models(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Response {
-    forward(gateway, &Completions, peer, request, Method::GET, "/models")
+    let protocol = protocol::spoken(&gateway, request.headers());
+    forward(gateway, protocol, peer, request, Method::GET, "/models")
         .await
         .unwrap_or_else(IntoResponse::into_response)
 }
@@ -64,8 +66,10 @@ pub async fn other(
     let Some(path) = plain_path(request.uri()) else {
         return Refusal::no_such_path().into_response();
     };
-    let of_messages = path.starts_with("/messages/");
-    let protocol: &dyn Protocol = if of_messages { &Messages } else { &Completions };
+    let protocol: &dyn Protocol = match path.starts_with("/messages/") {
+        true => &Messages,
+        false => protocol::spoken(&gateway, request.headers()),
+    };
     if protocol.upstream(&gateway).has_key() {
         return Refusal::no_such_path().into_response();
     }
@@ -91,7 +95,7 @@ fn plain_path(uri: &Uri) -> Option<String> {
         !part.is_empty() && !matches!(part, "." | "..") && part.bytes().all(is_letter)
     };
     let first = parts.clone().next()?;
-    if OF_MEMORY.contains(&first) || !parts.all(is_plain) {
+    if NOWHERE.contains(&first) || !parts.all(is_plain) {
         return None;
     }
     let whole = match uri.query() {
@@ -112,14 +116,20 @@ async fn forward(
     let (head, body) = request.into_parts();
     let upstream = protocol.upstream(&gateway);
     let (person, permit) = gateway.admit(&head, peer.ip(), upstream.has_key()).await?;
+    protocol::check_key(protocol, &gateway, &head.headers)?;
     let body = gateway.body(&head, body, &permit).await?;
+    if upstream.has_key() {
+        let text = std::str::from_utf8(&body);
+        let text = text.map_err(|_| Refusal::invalid("the body is not UTF-8"))?;
+        gateway.stored_ids.check(&person.caller, text)?;
+    }
     // To ask which models there are, or to have tokens counted, costs nothing.
     let is_free = method == Method::GET || path.starts_with(COUNT_TOKENS);
     let guess = match is_free || !upstream.has_key() {
         true => None,
         false => gateway.spending.begin(&person, body.len(), None).await?,
     };
-    let answer = upstream.send(method, path, &head.headers, body).await;
+    let answer = upstream.send(method, path, &head.headers, &person.caller, body).await;
     let mut answer = match answer {
         Ok(answer) => answer,
         Err(reason) => {
@@ -129,14 +139,16 @@ async fn forward(
             return Err(Refusal::no_upstream(reason));
         }
     };
-    let Some(guess) = guess else { return Ok(relayed(gateway, answer, permit)) };
+    let Some(guess) = guess else {
+        return Ok(answer.relayed(Vec::new(), &gateway, permit).await);
+    };
     if !answer.status().is_success() {
         guess.settle(&gateway, &permit, 0);
-        return Ok(relayed(gateway, answer, permit));
+        return Ok(answer.relayed(Vec::new(), &gateway, permit).await);
     }
     let mut bytes = Vec::new();
     while bytes.len() <= MAX_ANSWER_BYTES && gateway.answers.holds(bytes.len(), &permit) {
-        match upstream.next(&mut answer).await.map_err(Refusal::no_upstream)? {
+        match answer.next().await.map_err(Refusal::no_upstream)? {
             Some(chunk) => bytes.extend_from_slice(&chunk),
             None => {
                 if let Some(usage) = Usage::of_answer(&bytes) {
@@ -146,7 +158,7 @@ async fn forward(
             }
         }
     }
-    Ok(relayed_after(bytes, gateway, answer, permit))
+    Ok(answer.relayed(bytes, &gateway, permit).await)
 }
 
 #[cfg(test)]
@@ -179,6 +191,7 @@ mod tests {
             "/v1/a\\b",
             "/v1/memories/x/y",
             "/v1/ping",
+            "/v1/v1/models",
             "/v2/files",
             &format!("/v1/files/{token}"),
             &format!("/v1/files?key={token}"),

@@ -9,14 +9,13 @@ use crate::metrics::Metrics;
 use crate::rates::Rates;
 use crate::refusal::Refusal;
 use crate::spending::Spending;
-use crate::upstream::{self, Upstream};
-use axum::body::{Body, Bytes};
+use crate::stored_ids::StoredIds;
+use crate::upstream::Upstream;
+use axum::body::Body;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::request::Parts;
-use axum::response::Response;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use serde_json::json;
-use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -104,6 +103,8 @@ pub struct Gateway {
     pub client_patience: Duration,
     /// Where pages of mem0's lists end.
     pub page_ends: PageEnds,
+    /// What is stored upstream for the gateway's key, and who was given it.
+    pub stored_ids: StoredIds,
 }
 
 impl Gateway {
@@ -135,6 +136,7 @@ impl Gateway {
             rates: Rates::new(0),
             client_patience: Duration::from_secs(60),
             page_ends: PageEnds::default(),
+            stored_ids: StoredIds::default(),
         }
     }
 
@@ -238,34 +240,4 @@ impl Gateway {
         let free = u32::try_from(self.in_flight.available_permits()).unwrap_or(u32::MAX);
         self.max_in_flight.saturating_sub(free)
     }
-}
-
-/// An answer of the upstream, byte for byte as it comes.
-pub fn relayed(gateway: Arc<Gateway>, answer: reqwest::Response, permit: Permit) -> Response {
-    relayed_after(Vec::new(), gateway, answer, permit)
-}
-
-/// The same, of which the first bytes were read before.
-pub fn relayed_after(
-    read: Vec<u8>,
-    gateway: Arc<Gateway>,
-    answer: reqwest::Response,
-    permit: Permit,
-) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = answer.status();
-    *response.headers_mut() = upstream::answered(answer.headers());
-    let rest = stream::unfold(Some((gateway, answer, permit)), |state| async move {
-        let (gateway, mut answer, permit) = state?;
-        match gateway.upstream.next(&mut answer).await {
-            Ok(Some(bytes)) => {
-                Some((Ok::<Bytes, io::Error>(bytes), Some((gateway, answer, permit))))
-            }
-            Ok(None) => None,
-            Err(reason) => Some((Err(io::Error::other(reason)), None)),
-        }
-    });
-    let read = stream::iter((!read.is_empty()).then(|| Ok(Bytes::from(read))));
-    *response.body_mut() = Body::from_stream(read.chain(rest));
-    response
 }

@@ -8,7 +8,9 @@ use crate::refusal::{Code, Refusal};
 use crate::{chat, forward, log, mcp, mem0, page};
 use axum::Router;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{self, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::Response;
@@ -27,10 +29,13 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tower_service::Service;
 
-/// What every answer says, unless it says something else itself: it is for who asked, and is what it says
-/// that it is.
-const ALWAYS: [(HeaderName, &str); 2] =
-    [(CACHE_CONTROL, "no-store"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
+/// What every answer says, unless it says something else itself: it is for who asked, is what it says that it
+/// is, and is data. A browser runs nothing in it, and shows it apart from the page.
+const ALWAYS: [(HeaderName, &str); 3] = [
+    (CACHE_CONTROL, "no-store"),
+    (CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
 /// Until a connection can be taken again, when there are too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 

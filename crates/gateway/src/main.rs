@@ -26,9 +26,13 @@ mod page;
 mod protocol;
 mod rates;
 mod refusal;
+mod reply;
+mod secret;
+mod shares;
 mod spending;
 mod splice;
 mod sse;
+mod stored_ids;
 mod stream;
 mod terminal;
 mod upstream;
@@ -49,6 +53,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use stored_ids::StoredIds;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use upstream::{KeyIn, Upstream};
@@ -149,6 +154,7 @@ async fn run(options: Serve) -> Result<(), String> {
         in_flight: Arc::new(Semaphore::new(options.max_in_flight as usize)),
         rates: Rates::new(options.rate),
         page_ends: mem0::PageEnds::default(),
+        stored_ids: StoredIds::default(),
     };
     let stop = stop_signal()?;
     let last_moment = Duration::from_secs(options.stop_timeout);

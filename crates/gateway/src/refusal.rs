@@ -41,7 +41,8 @@ impl Refusal {
 
     /// 404: a path that is not forwarded.
     pub fn no_such_path() -> Self {
-        let message = "the gateway does not forward this path";
+        let message = "the gateway does not forward this path: the base URL for OpenAI's clients ends \
+                       with /v1, that for Anthropic's does not";
         Self::new(StatusCode::NOT_FOUND, "unknown_path", message)
     }
 

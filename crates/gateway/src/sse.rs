@@ -11,6 +11,9 @@ const MAX_EVENT_BYTES: usize = 8 << 20;
 #[derive(Debug, Default)]
 pub struct Splitter {
     bytes: Vec<u8>,
+    /// Where the next event begins. What is before it went on, and is forgotten when more comes in: bytes that
+    /// wait are not moved for each event.
+    start: usize,
     /// No event ends before this: bytes are looked at once.
     looked_at: usize,
 }
@@ -18,26 +21,33 @@ pub struct Splitter {
 impl Splitter {
     /// Takes what came in.
     pub fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.looked_at = self.looked_at.saturating_sub(self.start);
+        self.start = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
     /// How many bytes wait for the end of their event.
     pub fn held(&self) -> usize {
-        self.bytes.len()
+        self.waiting().len()
+    }
+
+    fn waiting(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
     }
 
     /// The next event that is complete, with the blank line that ends it.
     pub fn next_event(&mut self) -> Option<Event> {
         match end_of_event(&self.bytes, self.looked_at) {
             Some(end) => {
-                self.looked_at = 0;
-                let rest = self.bytes.split_off(end);
-                Some(Event(std::mem::replace(&mut self.bytes, rest)))
+                let event = self.bytes.get(self.start..end).unwrap_or_default().to_vec();
+                (self.start, self.looked_at) = (end, end);
+                Some(Event(event))
             }
-            None if self.bytes.len() > MAX_EVENT_BYTES => Some(Event(self.rest())),
+            None if self.held() > MAX_EVENT_BYTES => Some(Event(self.rest())),
             None => {
                 // A line end of two bytes may have come half.
-                self.looked_at = self.bytes.len().saturating_sub(3);
+                self.looked_at = self.bytes.len().saturating_sub(3).max(self.start);
                 None
             }
         }
@@ -45,8 +55,9 @@ impl Splitter {
 
     /// What came after the last complete event.
     pub fn rest(&mut self) -> Vec<u8> {
-        self.looked_at = 0;
-        std::mem::take(&mut self.bytes)
+        let rest = self.waiting().to_vec();
+        *self = Self::default();
+        rest
     }
 }
 
@@ -144,6 +155,25 @@ mod tests {
             ["data: 1\n\n", ": note\r\ndata: 2\r\n\r\n", "event: x\ndata: 3\r\r", "data: 4\n\n"]
         );
         assert_eq!(rest, "da");
+    }
+
+    /// Work that is not done: were what waits moved for each event, a stream of short ones would take time
+    /// that grows with the square of its length.
+    #[test]
+    fn bytes_that_wait_are_not_moved_for_each_event() {
+        let mut splitter = Splitter::default();
+        splitter.feed(&b"\n".repeat(4_096));
+        let mut place = splitter.waiting().as_ptr() as usize;
+        let mut count = 0;
+        while let Some(event) = splitter.next_event() {
+            place += event.0.len();
+            assert_eq!(splitter.waiting().as_ptr() as usize, place, "event {count}");
+            count += 1;
+        }
+        assert_eq!((count, splitter.held()), (2_048, 0));
+        // What went on does not stay.
+        splitter.feed(b"data: 1\n");
+        assert_eq!((splitter.bytes.len(), splitter.held()), (8, 8));
     }
 
     #[test]

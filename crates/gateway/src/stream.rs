@@ -5,6 +5,7 @@ use crate::answer::Answer;
 use crate::chat::Chat;
 use crate::protocol::{Protocol, Stage};
 use crate::refusal::Refusal;
+use crate::reply::Reply;
 use crate::sse::{Event, Splitter};
 use crate::user_turn::Said;
 use axum::body::{Body, Bytes};
@@ -60,7 +61,7 @@ pub fn body() -> (Body, Sender) {
 /// Hands an answer on and stores it.
 pub async fn pass_on(
     chat: &mut Chat,
-    mut answer: reqwest::Response,
+    mut answer: Reply,
     hits: Option<Value>,
     said: &mut Said,
     client: Sender,
@@ -76,7 +77,7 @@ pub async fn pass_on(
     let ended = loop {
         let chunk = tokio::select! {
             () = client.closed() => break Ended::ByClient,
-            chunk = chat.upstream().next(&mut answer) => chunk,
+            chunk = answer.next() => chunk,
         };
         let (mut piece, is_over) = match chunk {
             Ok(Some(bytes)) => passing.take(&bytes),
@@ -121,9 +122,9 @@ pub async fn pass_on(
 }
 
 /// Reads the end of an answer in the background.
-fn drain(mut answer: reqwest::Response) {
+fn drain(mut answer: Reply) {
     tokio::spawn(async move {
-        let rest = async { while let Ok(Some(_)) = answer.chunk().await {} };
+        let rest = async { while let Ok(Some(_)) = answer.next().await {} };
         let _ = tokio::time::timeout(DRAIN, rest).await;
     });
 }

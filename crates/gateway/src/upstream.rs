@@ -1,13 +1,16 @@
-//! The service that answers: where it is, with which key, and which headers go there and come back. Paths
-//! are fixed words, or with the caller's key what `forward.rs` lets through, so that nothing in a request decides
-//! which host is asked.
+//! The service that answers: where it is, with which key, and which headers go there. Paths are fixed words,
+//! or with the caller's key what `forward.rs` lets through, so that nothing in a request decides which host is
+//! asked.
 
 use crate::authentication::holds_token;
+use crate::reply::Reply;
+use crate::secret::Secret;
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, Url};
 use rustls::{ClientConfig, RootCertStore};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +34,12 @@ const WITH_OUR_KEY: [&str; 9] = [
     "traceparent",
     "x-request-id",
 ];
-/// What is about one connection, or about a body as it was sent on it. Answers come as they are, not
-/// compressed, for they are read here.
-const OF_ONE_CONNECTION: [&str; 14] = [
+/// What tells a request from others: an upstream may answer it as it answered the one before.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// What stays here though the key is the caller's: what is about one connection, or about a body as it was sent
+/// on it, and what a browser says of the page that asks. There is no list of what goes: the caller could
+/// send the same there, and services invent headers.
+const OF_ONE_CONNECTION: [&str; 17] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
@@ -48,6 +54,9 @@ const OF_ONE_CONNECTION: [&str; 14] = [
     "accept-encoding",
     "expect",
     "cookie",
+    "origin",
+    "range",
+    "referer",
 ];
 
 /// How an upstream wants its key.
@@ -66,6 +75,8 @@ pub struct Upstream {
     base: String,
     /// Instead of the caller's, and the header it stands in.
     key: Option<(HeaderName, HeaderValue)>,
+    /// The same key, as it is looked for in answers.
+    secret: Option<Arc<Secret>>,
     /// Longest silence.
     patience: Duration,
 }
@@ -85,6 +96,7 @@ impl Upstream {
         if !matches!(url.scheme(), "http" | "https") || !is_plain || !is_whole {
             return Err("the upstream's address must be like https://api.openai.com/v1".to_owned());
         }
+        let secret = key.and_then(|key| Secret::new(key.trim())).map(Arc::new);
         let key = key
             .map(|key| {
                 if key.trim().is_empty() {
@@ -103,7 +115,7 @@ impl Upstream {
             })
             .transpose()?;
         let base = url.as_str().trim_end_matches('/').to_owned();
-        Ok(Self { client: client()?, base, key, patience })
+        Ok(Self { client: client()?, base, key, secret, patience })
     }
 
     /// Where it is.
@@ -116,42 +128,46 @@ impl Upstream {
         self.key.is_some()
     }
 
-    /// Sends a request and waits for the headers of the answer.
+    /// Sends a request of a caller and waits for the headers of the answer.
     ///
     /// # Errors
-    /// That it cannot be reached, in words that name neither address nor key.
+    /// That it cannot be reached, in words that name neither address nor key, or that its answer leads elsewhere.
     pub async fn send(
         &self,
         method: Method,
         path: &str,
         headers: &HeaderMap,
+        caller: &[u8; 32],
         body: Vec<u8>,
-    ) -> Result<Response, String> {
+    ) -> Result<Reply, String> {
         let request = self
             .client
             .request(method, format!("{}{path}", self.base))
-            .headers(self.headers(headers))
+            .headers(self.headers(headers, caller))
             .body(body);
         let answer = match tokio::time::timeout(self.patience, request.send()).await {
             Ok(sent) => sent.map_err(|error| reason(&error))?,
             Err(_) => return Err("no answer in time".to_owned()),
         };
+        let status = answer.status();
+        // A client would follow it, with the memory token of this gateway.
+        if status.is_redirection() {
+            return Err("the upstream answers with a redirect, and none is followed: give the \
+                        gateway the upstream's final address"
+                .to_owned());
+        }
+        if !(status.is_success() || status.is_client_error() || status.is_server_error()) {
+            return Err(format!("the upstream answers with status {}", status.as_u16()));
+        }
         // Its words are about a key that is not the caller's, and may quote it.
-        if self.has_key() && answer.status() == StatusCode::UNAUTHORIZED {
+        if self.has_key() && status == StatusCode::UNAUTHORIZED {
             return Err("the upstream refuses the gateway's key".to_owned());
         }
-        Ok(answer)
-    }
-
-    /// The next bytes of an answer; `None` at its end.
-    ///
-    /// # Errors
-    /// That it broke off.
-    pub async fn next(&self, response: &mut Response) -> Result<Option<bytes::Bytes>, String> {
-        match tokio::time::timeout(self.patience, response.chunk()).await {
-            Ok(chunk) => chunk.map_err(|error| reason(&error)),
-            Err(_) => Err("the upstream fell silent".to_owned()),
+        let coding = answer.headers().get(header::CONTENT_ENCODING);
+        if self.secret.is_some() && coding.is_some_and(|coding| coding != "identity") {
+            return Err("the upstream compresses its answer though it was asked not to".to_owned());
         }
+        Ok(Reply::new(answer, self.patience, self.secret.clone()))
     }
 
     /// Whether it answers at all, whatever it says.
@@ -163,7 +179,7 @@ impl Upstream {
         request.send().await.is_ok()
     }
 
-    fn headers(&self, headers: &HeaderMap) -> HeaderMap {
+    fn headers(&self, headers: &HeaderMap, caller: &[u8; 32]) -> HeaderMap {
         let named = connection_headers(headers);
         let mut kept = HeaderMap::new();
         for (name, value) in headers {
@@ -172,14 +188,21 @@ impl Upstream {
                 Some(_) => WITH_OUR_KEY.contains(&word) || word.starts_with("x-stainless-"),
                 None => {
                     let is_ours = OF_ONE_CONNECTION.contains(&word) || is_of_a_proxy(word);
-                    !is_ours && !named.contains(name)
+                    !is_ours && !is_of_a_browser(word) && !named.contains(name)
                 }
             };
             let has_token = holds_token(word.as_bytes()) || holds_token(value.as_bytes());
-            if goes && !has_token && !word.starts_with(OWN) {
-                kept.append(name.clone(), value.clone());
+            if !goes || has_token || word.starts_with(OWN) {
+                continue;
             }
+            let value = match self.key {
+                Some(_) if word == IDEMPOTENCY_KEY => callers_own(value, caller),
+                _ => Some(value.clone()),
+            };
+            kept.extend(value.map(|value| (name.clone(), value)));
         }
+        // Answers are read here.
+        kept.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some((name, key)) = &self.key {
             kept.insert(name, key.clone());
         }
@@ -187,38 +210,22 @@ impl Upstream {
     }
 }
 
+/// An idempotency key that no other caller has: they all ask with the gateway's key, by which an upstream would
+/// take the same one for the same request.
+fn callers_own(key: &HeaderValue, caller: &[u8; 32]) -> Option<HeaderValue> {
+    let hash = Sha256::new().chain_update(caller).chain_update(key.as_bytes()).finalize();
+    let hash = hash.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    HeaderValue::from_str(&hash).ok().filter(|_| !key.is_empty())
+}
+
 /// Whether a header says how a request came here, which is nobody else's business.
 fn is_of_a_proxy(name: &str) -> bool {
     matches!(name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-")
 }
 
-/// Whether a header of an answer is about the upstream as a server of its own: what may be kept of it, by
-/// whom it may be read, how else it is reached.
-fn is_of_a_server(name: &str) -> bool {
-    matches!(
-        name,
-        "set-cookie"
-            | "alt-svc"
-            | "strict-transport-security"
-            | "cache-control"
-            | "expires"
-            | "pragma"
-            | "age"
-    ) || name.starts_with("access-control-")
-}
-
-/// The headers of an answer that go on to the caller.
-pub fn answered(headers: &HeaderMap) -> HeaderMap {
-    let named = connection_headers(headers);
-    let mut kept = HeaderMap::new();
-    for (name, value) in headers {
-        let word = name.as_str();
-        let is_ours = word.starts_with(OWN) || is_of_a_server(word);
-        if !is_ours && !OF_ONE_CONNECTION.contains(&word) && !named.contains(name) {
-            kept.append(name.clone(), value.clone());
-        }
-    }
-    kept
+/// Whether a header says what a browser knows of the page that asks, or has of an earlier answer.
+fn is_of_a_browser(name: &str) -> bool {
+    ["sec-", "if-", "access-control-"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// What `Connection` says is about this connection alone.
@@ -253,7 +260,7 @@ fn client() -> Result<Client, String> {
 }
 
 /// Why there is no answer, without the address.
-fn reason(error: &reqwest::Error) -> String {
+pub fn reason(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "no answer in time".to_owned()
     } else if error.is_connect() {
@@ -294,12 +301,16 @@ mod tests {
             ("x-stainless-lang", "python"),
             ("x-forwarded-for", "10.0.0.1"),
             ("forwarded", "for=10.0.0.1"),
+            ("origin", "http://localhost:3000"),
+            ("sec-fetch-mode", "cors"),
+            ("if-none-match", "\"1\""),
         ]);
-        let through = upstream(None).headers(&sent);
+        let through = upstream(None).headers(&sent, &[0; 32]);
         let mut names: Vec<&str> = through.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
-        let expected = ["authorization", "content-type", "openai-organization", "x-stainless-lang"];
-        assert_eq!(names, expected);
+        let expected = ["accept-encoding", "authorization", "content-type", "openai-organization"];
+        assert_eq!(names, [&expected[..], &["x-stainless-lang"]].concat());
+        assert_eq!(through["accept-encoding"], "identity");
         assert_eq!(through["authorization"], "Bearer sk-1");
         // With our key a token may stand in Authorization; where else it stands, it goes nowhere.
         let token: &'static str = format!("curl/8 mat_{}", "0a".repeat(32)).leak();
@@ -307,30 +318,30 @@ mod tests {
         sent.extend(headers(&[("user-agent", token), ("x-stainless-os", token)]));
         let name: &'static str = format!("x-stainless-mat_{}", "0a".repeat(32)).leak();
         sent.extend(headers(&[(name, "1")]));
-        let ours = upstream(Some("sk-ours\n")).headers(&sent);
+        let ours = upstream(Some("sk-ours\n")).headers(&sent, &[0; 32]);
         let mut names: Vec<&str> = ours.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
-        assert_eq!(names, ["authorization", "content-type", "x-stainless-lang"]);
+        assert_eq!(names, ["accept-encoding", "authorization", "content-type", "x-stainless-lang"]);
         assert_eq!(ours["authorization"], "Bearer sk-ours");
     }
 
     #[test]
-    fn an_answer_comes_without_what_is_about_its_connection() {
-        let came = headers(&[
-            ("content-type", "text/event-stream"),
-            ("content-length", "3"),
-            ("transfer-encoding", "chunked"),
-            ("x-memory-stored", "forged"),
-            ("set-cookie", "a=b"),
-            ("cache-control", "public, max-age=600"),
-            ("access-control-allow-origin", "*"),
-            ("alt-svc", "h3=\":443\""),
-            ("x-request-id", "r"),
-        ]);
-        let mut names: Vec<String> =
-            answered(&came).keys().map(|name| name.as_str().to_owned()).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["content-type", "x-request-id"]);
+    fn a_key_of_a_request_is_one_callers() {
+        let of = |upstream: &Upstream, key: &'static str, caller: u8| {
+            let kept = upstream.headers(&headers(&[(IDEMPOTENCY_KEY, key)]), &[caller; 32]);
+            kept.get(IDEMPOTENCY_KEY).map(|key| key.to_str().unwrap().to_owned())
+        };
+        let shared = upstream(Some("sk-ours"));
+        let first = of(&shared, "k", 1);
+        assert_eq!(
+            (of(&shared, "k", 1), first.as_ref().map(String::len)),
+            (first.clone(), Some(64))
+        );
+        for (key, caller) in [("k", 2), ("l", 1)] {
+            assert_ne!(of(&shared, key, caller), first);
+        }
+        assert_eq!(of(&shared, "", 1), None);
+        assert_eq!(of(&upstream(None), "k", 1).as_deref(), Some("k"));
     }
 
     #[test]

@@ -91,8 +91,8 @@ async fn try_token(
     let token = HeaderValue::from_str(token).unwrap_or(HeaderValue::from_static("?"));
     head.headers.remove(AUTHORIZATION);
     head.headers.insert(TOKEN_HEADER, token.clone());
-    match page.gateway.admit(&head, peer.ip(), false).await {
-        Ok(_) => {}
+    let caller = match page.gateway.admit(&head, peer.ip(), false).await {
+        Ok((person, _)) => person.caller,
         Err(refusal) if refusal.status() == axum::http::StatusCode::UNAUTHORIZED => {
             let form = form(
                 &page.visits.form_token(&cookie),
@@ -103,11 +103,11 @@ async fn try_token(
             return Ok(response);
         }
         Err(refusal) => return Err(refusal.into()),
-    }
+    };
     // A name that was known before the visitor signed in may be known to others.
     page.visits.end(&cookie);
     let cookie = page.visits.new_cookie().ok_or_else(not_ours)?;
-    page.visits.begin(&cookie, token, Instant::now());
+    page.visits.begin(&cookie, caller, token, Instant::now());
     let mut response = see(ROOT);
     request::set_cookie(&mut response, &cookie.set(is_secure));
     Ok(response)

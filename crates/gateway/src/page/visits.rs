@@ -3,6 +3,7 @@
 //! up anew with each request, so that one that was revoked ends its visits at once. Visits end with the
 //! process.
 
+use crate::shares::{Hash, Shares};
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine;
@@ -10,7 +11,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,14 @@ const PLAIN: &str = "memory_agent";
 const SECURE: &str = "__Host-memory_agent";
 /// A visit ends after so long without a request.
 const IDLE: Duration = Duration::from_secs(12 * 3_600);
-/// Visits that are remembered at most; the one that was idle longest makes room.
+/// Visits that are remembered at most; of who has the most, the one that was idle longest makes room.
 const MANY: usize = 10_000;
 
 /// The visits of this process.
 pub struct Visits {
     random: SystemRandom,
     key: hmac::Key,
-    known: Mutex<HashMap<[u8; 32], Known>>,
+    known: Mutex<Shares<Known>>,
 }
 
 struct Known {
@@ -48,7 +48,7 @@ impl Visits {
         let mut secret = [0; 32];
         random.fill(&mut secret).map_err(|_| "there are no random numbers".to_owned())?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
-        Ok(Self { random, key, known: Mutex::default() })
+        Ok(Self { random, key, known: Mutex::new(Shares::new(MANY)) })
     }
 
     /// A cookie that nobody has; `None` without random numbers.
@@ -70,23 +70,19 @@ impl Visits {
         hmac::verify(&self.key, cookie.0.as_bytes(), &tag).is_ok()
     }
 
-    /// Begins a visit with a token.
-    pub fn begin(&self, cookie: &Cookie, token: HeaderValue, now: Instant) {
+    /// Begins a visit with the token of a caller.
+    pub fn begin(&self, cookie: &Cookie, caller: Hash, token: HeaderValue, now: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MANY {
-            known.retain(|_, visit| now.saturating_duration_since(visit.used) < IDLE);
+        if known.is_full() {
+            known.retain(|visit| now.saturating_duration_since(visit.used) < IDLE);
         }
-        if known.len() >= MANY {
-            let oldest = known.iter().min_by_key(|(_, visit)| visit.used).map(|(name, _)| *name);
-            oldest.and_then(|oldest| known.remove(&oldest));
-        }
-        known.insert(cookie.hash(), Known { token, used: now });
+        known.insert(caller, cookie.hash(), Known { token, used: now });
     }
 
     /// The token of a visit.
     pub fn token(&self, cookie: &Cookie, now: Instant) -> Option<HeaderValue> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let visit = known.get_mut(&cookie.hash())?;
+        let visit = known.get(&cookie.hash())?;
         if now.saturating_duration_since(visit.used) >= IDLE {
             known.remove(&cookie.hash());
             return None;
@@ -125,7 +121,7 @@ impl Cookie {
         }
     }
 
-    fn hash(&self) -> [u8; 32] {
+    fn hash(&self) -> Hash {
         Sha256::digest(self.0.as_bytes()).into()
     }
 }
@@ -191,28 +187,37 @@ mod tests {
         let visits = Visits::new().unwrap();
         let cookie = visits.new_cookie().unwrap();
         let start = Instant::now();
-        visits.begin(&cookie, HeaderValue::from_static("t"), start);
+        visits.begin(&cookie, [1; 32], HeaderValue::from_static("t"), start);
         let later = start + IDLE - Duration::from_secs(1);
         assert!(visits.token(&cookie, later).is_some());
         assert!(visits.token(&cookie, later + IDLE - Duration::from_secs(1)).is_some());
         assert!(visits.token(&cookie, later + IDLE * 3).is_none());
-        visits.begin(&cookie, HeaderValue::from_static("t"), start);
+        visits.begin(&cookie, [1; 32], HeaderValue::from_static("t"), start);
         visits.end(&cookie);
         assert!(visits.token(&cookie, start).is_none());
     }
 
     #[test]
-    fn visits_are_bounded() {
+    fn many_visits_of_one_token_sign_nobody_else_out() {
         let visits = Visits::new().unwrap();
         let start = Instant::now();
-        let first = visits.new_cookie().unwrap();
-        visits.begin(&first, HeaderValue::from_static("t"), start);
-        for _ in 0..MANY {
+        let begin = |caller: u8, seconds: u64| {
             let cookie = visits.new_cookie().unwrap();
-            visits.begin(&cookie, HeaderValue::from_static("t"), start + Duration::from_secs(1));
-        }
-        assert_eq!(visits.known.lock().unwrap().len(), MANY);
-        assert!(visits.token(&first, start).is_none());
+            let at = start + Duration::from_secs(seconds);
+            visits.begin(&cookie, [caller; 32], HeaderValue::from_static("t"), at);
+            cookie
+        };
+        let (anns, bobs_first) = (begin(1, 0), begin(2, 1));
+        let bobs: Vec<Cookie> = (0..MANY).map(|_| begin(2, 2)).collect();
+        let later = start + Duration::from_secs(3);
+        let is_there = |cookie: &Cookie| visits.token(cookie, later).is_some();
+        assert!(is_there(&anns), "ann is signed in still");
+        assert!(is_there(&bobs[MANY - 1]) && !is_there(&bobs_first), "there is a bound");
+        // Those that are over make room first.
+        let tomorrow = IDLE.as_secs() + 2;
+        let bobs = begin(2, tomorrow);
+        let later = start + Duration::from_secs(tomorrow);
+        assert!(visits.token(&bobs, later).is_some() && !visits.known.lock().unwrap().is_full());
     }
 
     #[test]

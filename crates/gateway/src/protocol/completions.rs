@@ -42,6 +42,7 @@ impl Protocol for Completions {
             if let Some(text) = said.and_then(|said| said.get("content")).and_then(Value::as_str) {
                 answer.say(text);
             }
+            answer.take_id(said.map_or(&Value::Null, |said| &said["audio"]["id"]));
             answer.is_whole |= choice.get("finish_reason").is_some_and(Value::is_string);
         }
         if usage.is_some() && choices.is_some_and(Vec::is_empty) {

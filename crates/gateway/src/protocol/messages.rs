@@ -5,11 +5,9 @@
 use super::{Protocol, Stage};
 use crate::answer::{Answer, Usage};
 use crate::chat_form::{self, Form};
-use crate::gateway::Gateway;
 use crate::refusal::Refusal;
 use crate::splice;
 use crate::sse::{self, Event};
-use crate::upstream::Upstream;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -27,12 +25,15 @@ impl Protocol for Messages {
         }
     }
 
-    fn upstream<'a>(&self, gateway: &'a Gateway) -> &'a Upstream {
-        &gateway.messages_upstream
+    fn is_anthropics(&self) -> bool {
+        true
     }
 
     fn take(&self, answer: &mut Answer, data: &str) -> Stage {
         let Ok(event) = serde_json::from_str::<Value>(data) else { return Stage::Open };
+        for object in [&event, &event["message"], &event["delta"]] {
+            answer.take_id(&object["container"]["id"]);
+        }
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => take_usage(answer, &event["message"]["usage"]),
             "content_block_start" => take_block(answer, &event["content_block"]),

@@ -28,6 +28,7 @@ impl Protocol for Responses {
         let Ok(event) = serde_json::from_str::<Value>(data) else { return Stage::Open };
         let kind = event["type"].as_str().unwrap_or_default();
         match kind {
+            "response.created" => take_ids(answer, &event[RESPONSE]),
             "response.output_item.added" => answer.pause(),
             "response.output_text.delta" => answer.say(event["delta"].as_str().unwrap_or_default()),
             "response.completed" | "response.incomplete" | "response.failed" => {
@@ -71,9 +72,19 @@ impl Protocol for Responses {
 /// What a response object says of its end. One that was cut off at a limit is whole, as far as the model goes.
 fn take_status(answer: &mut Answer, response: &Value) {
     let status = response["status"].as_str().unwrap_or_default();
+    take_ids(answer, response);
     answer.is_whole = matches!(status, "completed" | "incomplete");
     answer.usage =
         Usage::read(&response["usage"], "input_tokens", "output_tokens").or(answer.usage);
+}
+
+/// The ids of a response object, of its items and of the containers that they ran in.
+fn take_ids(answer: &mut Answer, response: &Value) {
+    answer.take_id(&response["id"]);
+    for item in response["output"].as_array().into_iter().flatten() {
+        answer.take_id(&item["id"]);
+        answer.take_id(&item["container_id"]);
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod passing;
 mod people;
 mod protocols;
 mod proxy;
+mod relay;
 mod service;
 mod spending;
 mod streams;
@@ -23,6 +24,7 @@ mod terminal;
 mod tls;
 mod turns;
 mod upstream;
+mod web;
 mod wire;
 
 use memory_agent_e2e::memory::{run, values};

@@ -297,7 +297,8 @@ fn one_person_is_served_on_this_machine_alone() {
     };
     let here = gateway.address().to_string();
     assert_eq!(from(&here, None), 200);
-    assert_eq!(from("localhost", Some("http://localhost:3000")), 200);
+    assert_eq!(from("localhost", Some("http://localhost")), 200);
+    assert_eq!(from("localhost", Some("http://localhost:3000")), 403);
     assert_eq!(from("rebound.example", None), 403);
     assert_eq!(from(&here, Some("https://evil.example")), 403);
     assert_eq!(gateway.logged("one_person").len(), 1, "it says so");

@@ -113,7 +113,7 @@ fn one_person_needs_no_token_on_this_machine() {
     let begin = initialize(PREVIOUS);
     let from = |headers: &[(&str, &str)]| post(&gateway, headers, &begin).status;
     assert_eq!(from(&[]), 200);
-    assert_eq!(from(&[("origin", "http://localhost:3000")]), 200);
+    assert_eq!(from(&[("origin", "http://localhost:3000")]), 403);
     assert_eq!(from(&[("origin", "https://evil.example")]), 403);
     assert_eq!(from(&[("host", "rebound.example")]), 403);
 
