@@ -23,8 +23,8 @@ use std::time::Duration;
 use talk::{Said, Talk};
 use tokio_postgres::types::Type;
 
-/// What is stored behind a chat's back, what a command reads, and the page's worth of that.
-const CONNECTIONS: usize = 3;
+/// So many that a recall, and what is stored behind a chat's back, have two: see `lending.rs`.
+const CONNECTIONS: usize = 5;
 /// Longest silence of the upstream.
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long what is being stored may take at the end.
