@@ -8,6 +8,7 @@ mod authentication;
 mod chat;
 mod chat_form;
 mod chat_request;
+mod costs;
 mod database;
 mod doctor;
 mod extras;
