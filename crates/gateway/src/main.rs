@@ -28,6 +28,7 @@ mod page;
 mod protocol;
 mod rates;
 mod refusal;
+mod screen;
 mod shares;
 mod spending;
 mod splice;
