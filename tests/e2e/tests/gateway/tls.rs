@@ -172,14 +172,14 @@ fn a_statement_is_cancelled_over_tls() {
     let search = json!({"query": "anything"});
     let connection = call(&gateway, None, "search_memories", &search);
     let mut watcher = server.cluster.connect("tls");
-    let mut is_waiting = || {
+    wait_until(PATIENCE, "the search to wait for the lock", || {
         let waits = "SELECT count(*) FROM pg_stat_activity \
                       WHERE application_name = 'memory-agent' AND wait_event_type = 'Lock'";
         value::<i64>(&mut watcher, waits, &[]) > 0
-    };
-    wait_until(PATIENCE, "the search to wait for the lock", &mut is_waiting);
+    });
     drop(connection);
-    wait_until(PATIENCE, "the search to end", || !is_waiting());
-    let log = server.cluster.log();
-    assert!(log.contains("canceling statement due to user request"), "{log}");
+    // The lock is still held, and a lost connection would be told otherwise.
+    wait_until(PATIENCE, "the search to be cancelled", || {
+        server.cluster.log().contains("canceling statement due to user request")
+    });
 }
