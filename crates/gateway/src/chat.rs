@@ -1,9 +1,10 @@
 //! A chat, in any protocol: recall, store what the user said, ask the upstream, hand its answer on, store it.
 //! A chat runs in a task of its own, so that what was said is stored though the client has left.
 
-use crate::answer::{Answer, MAX_ANSWER_BYTES, Usage};
+use crate::answer::{Answer, MAX_ANSWER_BYTES};
 use crate::authentication::Person;
 use crate::chat_request::{ChatRequest, storable};
+use crate::costs::bytes_said;
 use crate::gateway::{Gateway, Permit};
 use crate::log;
 use crate::memory::{MemoryError, Recalled, Stored, Turn};
@@ -119,7 +120,7 @@ pub struct Chat {
 
 impl Chat {
     async fn run(mut self, mut reply: oneshot::Sender<Result<Response, Refusal>>) {
-        let (recalled, mut said) = self.recall_and_hear().await;
+        let (recalled, mut said) = self.recall_and_hear(&mut reply).await;
         if self.gateway.requires_memory && !self.failed.is_empty() {
             self.settle(0);
             let problem = format!("memory failed: {}", self.failed.join(", "));
@@ -179,7 +180,10 @@ impl Chat {
     /// What is remembered for the user's message, and the message on its way into memory, both as long as a
     /// chat may wait; nothing when there is no message. They do not wait for each other: the message is stored
     /// as soon as the recall has its snapshot, in which it is not.
-    async fn recall_and_hear(&mut self) -> (Option<Recalled>, Said) {
+    async fn recall_and_hear(
+        &mut self,
+        reply: &mut oneshot::Sender<Result<Response, Refusal>>,
+    ) -> (Option<Recalled>, Said) {
         let Some(asked) = &self.request.asked else { return (None, Said::default()) };
         let metadata = match &asked.name {
             Some(name) => json!({"name": name}),
@@ -190,14 +194,21 @@ impl Chat {
         let turn = self.turn("user", asked.message.clone(), key, metadata);
         let (user_id, extras) = (&self.person.user_id, &self.request.extras);
         let (looking, looks) = oneshot::channel();
-        let recall = self.gateway.memory.augment(user_id, &asked.messages, extras, looking);
+        let recall = async {
+            tokio::select! {
+                recalled = self.gateway.memory.augment(user_id, &asked.messages, extras, looking) => Some(recalled),
+                // What would be remembered is for nobody.
+                () = reply.closed() => None,
+            }
+        };
         let hear = async {
-            // A recall that fails before it looks at anything is over.
+            // A recall that ends before it looks at anything is over.
             let _ = looks.await;
             Said::store(turn, &self.gateway, &self.permit).await
         };
         let (recalled, (said, heard)) = tokio::join!(recall, hear);
-        let recalled = recalled.map_err(|error| self.note("recall", &error)).ok();
+        let recalled = recalled
+            .and_then(|recalled| recalled.map_err(|error| self.note("recall", &error)).ok());
         if let Err(error) = heard {
             self.note("store", &error);
         }
@@ -244,7 +255,7 @@ impl Chat {
 
     /// Hands an answer on that says nothing that could be stored; the first bytes of it were read.
     async fn relay(
-        &self,
+        &mut self,
         read: Vec<u8>,
         answer: Reply,
         said: &Said,
@@ -252,6 +263,9 @@ impl Chat {
     ) {
         let permit = Arc::clone(&self.permit);
         let mut response = answer.relayed(read, &self.gateway, permit).await;
+        if let Some(guess) = self.guess.take() {
+            response = response.map(|body| guess.count(&self.gateway, &self.permit, body));
+        }
         self.tell(&mut response, said.stored);
         // The client may be gone.
         let _ = reply.send(Ok(response));
@@ -303,6 +317,7 @@ impl Chat {
         self.protocol.take(&mut spoken, &document);
         let ended = if reply.is_closed() { Ended::ByClient } else { Ended::Whole };
         let heard = said.stored;
+        self.count(&spoken, || bytes_said(&document), true);
         let stored = self.keep(&spoken, ended, said).await;
         if self.gateway.requires_memory && self.failed.contains(&"store") {
             let _ = reply.send(Err(Refusal::unstored()));
@@ -331,10 +346,6 @@ impl Chat {
         if let Some(usage) = spoken.usage {
             self.gateway.metrics.tokens.add("prompt", usage.prompt);
             self.gateway.metrics.tokens.add("completion", usage.completion);
-        }
-        if let Some(guess) = &self.guess {
-            let guessed = guess.with_answer(spoken.text.len(), ended == Ended::Whole);
-            self.settle(spoken.usage.map_or(guessed, Usage::total));
         }
         if spoken.text.trim().is_empty() {
             return None;
@@ -380,6 +391,18 @@ impl Chat {
             content: storable(content),
             key,
             metadata,
+        }
+    }
+
+    /// Whether what the answer takes is counted.
+    pub fn is_counted(&self) -> bool {
+        self.guess.is_some()
+    }
+
+    /// Counts what an answer took that said so many bytes; `is_over` if nothing of it is missing.
+    pub fn count(&mut self, spoken: &Answer, bytes: impl FnOnce() -> usize, is_over: bool) {
+        if let Some(guess) = &self.guess {
+            self.settle(guess.took(spoken.usage, bytes(), is_over));
         }
     }
 

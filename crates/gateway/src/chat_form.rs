@@ -17,7 +17,7 @@ pub struct Form {
     pub is_text: fn(kind: &str, text: &str) -> bool,
     /// Whether a message of the body ends with the result of a tool: then the user said nothing new.
     pub is_result: fn(body: &str, message: &Object<'_>) -> bool,
-    /// The fields that limit the tokens of the answer, the one that counts first.
+    /// The fields that limit the tokens of the answer.
     pub limits: &'static [&'static str],
     /// Whether a stream says what it took only if `stream_options` ask for it.
     pub counts_when_asked: bool,

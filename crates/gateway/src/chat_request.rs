@@ -3,7 +3,9 @@
 //! user's last text.
 
 use crate::chat_form::Form;
+use crate::costs::{Usage, is_true, number};
 use crate::extras::{Extras, FIELDS, header};
+use crate::spending::MOST_GUESSED;
 use crate::splice::{self, Array, Edit, Member, Object};
 use axum::http::HeaderMap;
 use memory_agent_core::augment::original_message;
@@ -15,6 +17,8 @@ use std::ops::Range;
 /// Messages before the user's last one that go to the database with it: it tells from them what pronouns
 /// stand for, where that is switched on.
 const EARLIER_MESSAGES: usize = 8;
+/// Choices that are counted: more than servers make.
+const MOST_CHOICES: u64 = 1_000;
 /// The longest key of a request, in bytes.
 const MAX_KEY_BYTES: usize = 512;
 
@@ -58,18 +62,9 @@ pub struct ChatRequest {
     pub key: Option<String>,
     /// Whether it is answered later, to who fetches the answer: what it took, nobody sees here.
     pub late: bool,
-    /// Most tokens of the answer, where the client says so.
+    /// Most tokens of the answer, of all choices together, where the client says so.
     pub max_tokens: Option<u64>,
     usage: Usage,
-}
-
-/// Whether a stream ends with what it took.
-#[derive(Clone, Debug, PartialEq)]
-enum Usage {
-    /// It does: the client wants that, or the answer does not stream.
-    Told,
-    /// Only if this is changed.
-    Untold(Edit),
 }
 
 impl ChatRequest {
@@ -108,12 +103,14 @@ impl ChatRequest {
                 parts.chain_update(conversation.map_or("", |member| member.value)).finalize();
             hash.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
         });
-        let number = |name: &str| serde_json::from_str::<u64>(object.get(name)?.value).ok();
-        let max_tokens = form.limits.iter().copied().find_map(number);
+        let number = |name: &str| number(object.get(name)?.value);
+        let each = form.limits.iter().copied().filter_map(number).max();
+        let choices = number("n").unwrap_or(1).clamp(1, MOST_CHOICES);
+        let max_tokens = each.map(|each| each.min(MOST_GUESSED) * choices);
         let late =
-            object.0.iter().any(|member| member.name == "background" && member.value == "true");
+            object.0.iter().any(|member| member.name == "background" && is_true(member.value));
         let usage = match form.counts_when_asked {
-            true => usage(body, &object),
+            true => Usage::asked(body, &object),
             false => Usage::Told,
         };
         Ok(Self { edits, extras, asked, continues, key, late, max_tokens, usage, body: document })
@@ -249,29 +246,6 @@ fn content(form: &Form, body: &str, message: &Object<'_>) -> Option<(String, Pla
 /// A text as PostgreSQL can store it, which has no character 0.
 pub fn storable(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
-}
-
-/// Whether a stream would end with what it took, and what makes it do so.
-fn usage(body: &str, object: &Object<'_>) -> Usage {
-    const WANTED: &str = r#"{"include_usage":true}"#;
-    if object.get("stream").is_none_or(|stream| stream.value != "true") {
-        return Usage::Told;
-    }
-    let edit = match object.get("stream_options") {
-        None => splice::added_member(body, "stream_options", WANTED),
-        Some(options) => match Object::read(body, options.value) {
-            None => Some(Edit { at: options.at.clone(), text: WANTED.to_owned() }),
-            Some(inner) => match inner.get("include_usage") {
-                Some(wanted) if wanted.value == "true" => None,
-                Some(wanted) => Some(Edit { at: wanted.at.clone(), text: "true".to_owned() }),
-                None => splice::added_member(options.value, "include_usage", "true").map(|edit| {
-                    let at = edit.at.start + options.at.start;
-                    Edit { at: at..at, ..edit }
-                }),
-            },
-        },
-    };
-    edit.map_or(Usage::Told, Usage::Untold)
 }
 
 #[cfg(test)]

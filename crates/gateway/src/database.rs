@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::NoTls;
 use tokio_postgres::config::{Config, Host, SslMode};
+use tokio_postgres::{CancelToken, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Without the reason: it may quote a password.
@@ -23,12 +23,32 @@ const ADDRESS: &str = "the database's address is none: it is a URL, or words lik
                        dbname=mydb user=gateway";
 const MODES: &str = "sslmode is one of disable, prefer, require, verify-ca, verify-full";
 
-/// What makes connections, as a connection string says. `patience` is how long one may take where the string
+/// How a statement is cancelled: with TLS where its connection has TLS.
+#[derive(Clone)]
+pub enum Cancelling {
+    Plain,
+    Encrypted(MakeRustlsConnect),
+}
+
+impl Cancelling {
+    /// Asks the server to cancel what a connection does.
+    ///
+    /// # Errors
+    /// That the server cannot be asked.
+    pub async fn cancel(&self, token: CancelToken) -> Result<(), tokio_postgres::Error> {
+        match self {
+            Self::Plain => token.cancel_query(NoTls).await,
+            Self::Encrypted(tls) => token.cancel_query(tls.clone()).await,
+        }
+    }
+}
+
+/// What makes connections, as a connection string says, and what cancels on them. `patience` is how long one may take where the string
 /// does not say that.
 ///
 /// # Errors
 /// What is wrong with the string, or with the file of authorities that it names.
-pub fn manager(database: &str, patience: Duration) -> Result<Manager, String> {
+pub fn manager(database: &str, patience: Duration) -> Result<(Manager, Cancelling), String> {
     let (words, security) = Security::taken_from(database)?;
     let mut config: Config = words.parse().map_err(|_| ADDRESS.to_owned())?;
     if config.get_connect_timeout().is_none() {
@@ -42,7 +62,7 @@ pub fn manager(database: &str, patience: Duration) -> Result<Manager, String> {
         || (!config.get_hosts().is_empty() && config.get_hosts().iter().all(is_socket))
     {
         config.ssl_mode(SslMode::Disable);
-        return Ok(Manager::from_config(config, NoTls, recycling));
+        return Ok((Manager::from_config(config, NoTls, recycling), Cancelling::Plain));
     }
     if config.get_hosts().iter().any(is_socket) {
         return Err(
@@ -57,7 +77,7 @@ pub fn manager(database: &str, patience: Duration) -> Result<Manager, String> {
     }
     config.ssl_mode(security.mode);
     let tls = MakeRustlsConnect::new(security.client()?);
-    Ok(Manager::from_config(config, tls, recycling))
+    Ok((Manager::from_config(config, tls.clone(), recycling), Cancelling::Encrypted(tls)))
 }
 
 /// What a connection string says of TLS.
@@ -283,7 +303,7 @@ mod tests {
     }
 
     fn manager_of(database: &str) -> Result<Manager, String> {
-        manager(database, Duration::from_secs(1))
+        manager(database, Duration::from_secs(1)).map(|(manager, _)| manager)
     }
 
     #[test]

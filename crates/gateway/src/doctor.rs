@@ -3,6 +3,7 @@
 use crate::args::Doctor;
 use crate::memory::{DatabaseError, Memory, MemoryError, Status};
 use crate::metrics::Metrics;
+use crate::screen::line;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ pub async fn run(options: Doctor) -> ExitCode {
     };
     let (text, code) = match status {
         Ok(rows) => report(&rows),
-        Err(problem) => (format!("{}\n", plain(&problem)), ExitCode::from(2)),
+        Err(problem) => (format!("{}\n", line(&problem)), ExitCode::from(2)),
     };
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => code,
@@ -62,12 +63,12 @@ fn report(rows: &[Status]) -> (String, ExitCode) {
             hint.is_some() && (row.component.as_str(), row.state.as_str()) != ("llm", "none");
         let mark = if is_needed { '!' } else { ' ' };
         needed += usize::from(is_needed);
-        let (component, state) = (plain(&row.component), plain(&row.state));
-        let line = format!("{mark} {component:names$}  {state:states$}  {}", plain(&row.detail));
+        let (component, state) = (line(&row.component), line(&row.state));
+        let shown = format!("{mark} {component:names$}  {state:states$}  {}", line(&row.detail));
         // Writing to a text cannot fail.
-        let _ = writeln!(text, "{}", line.trim_end());
+        let _ = writeln!(text, "{}", shown.trim_end());
         if let Some(hint) = hint {
-            let _ = writeln!(text, "  {:names$}  -> {}", "", plain(hint));
+            let _ = writeln!(text, "  {:names$}  -> {}", "", line(hint));
         }
     }
     let (summary, code) = match needed {
@@ -77,11 +78,6 @@ fn report(rows: &[Status]) -> (String, ExitCode) {
     };
     let _ = writeln!(text, "\n{summary}");
     (text, code)
-}
-
-/// Text of the database without what would move a terminal's cursor.
-fn plain(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
 
 #[cfg(test)]

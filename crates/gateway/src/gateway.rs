@@ -8,6 +8,7 @@ use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
 use crate::rates::Rates;
 use crate::refusal::Refusal;
+use crate::shares::Shares;
 use crate::spending::Spending;
 use crate::stored_ids::StoredIds;
 use crate::upstream::Upstream;
@@ -26,51 +27,74 @@ pub type Permit = Arc<Held>;
 
 /// What a request holds until it is answered, and what it says is stored.
 pub struct Held {
-    _in_flight: OwnedSemaphorePermit,
+    _in_flight: [OwnedSemaphorePermit; 2],
     body: Part,
     answer: Part,
 }
 
-/// What a request has of some room.
-type Part = Mutex<Option<OwnedSemaphorePermit>>;
+/// What a request has of some room: of the whole, and of its user's share.
+struct Part {
+    share: Arc<Semaphore>,
+    held: Mutex<Option<[OwnedSemaphorePermit; 2]>>,
+}
 
-/// How much room a body takes at a time that did not say how long it is.
-const ROOM_AT_ONCE: usize = 64 * 1_024;
+/// How much room a body takes at a time, as it comes.
+pub const ROOM_AT_ONCE: usize = 64 * 1_024;
 /// How much an answer takes at a time: most are short.
 const ROOM_OF_AN_ANSWER: usize = 8 * 1_024;
 /// What bodies are counted in.
 const BLOCK_BYTES: usize = 1_024;
+/// Where there are many users, each has one part of so many.
+const SHARES: usize = 4;
 
-/// Room for what all requests hold at once: their bodies, or their answers.
-pub struct Room(Arc<Semaphore>);
+/// Room for what all requests hold at once, and of each user: their bodies, or their answers.
+pub struct Room {
+    whole: Arc<Semaphore>,
+    shares: Shares,
+}
 
 impl Room {
-    pub fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new((bytes / BLOCK_BYTES).min(Semaphore::MAX_PERMITS))))
+    /// So many bytes; a user may hold at most a share.
+    pub fn new(bytes: usize, share: usize) -> Self {
+        let blocks = (bytes / BLOCK_BYTES).min(Semaphore::MAX_PERMITS);
+        Self { whole: Arc::new(Semaphore::new(blocks)), shares: Shares::new(share / BLOCK_BYTES) }
     }
 
-    /// Takes room for so many bytes; whether there was any.
-    fn take(&self, bytes: usize, part: &Part) -> bool {
-        let Ok(blocks) = u32::try_from(bytes.div_ceil(BLOCK_BYTES)) else { return false };
-        let Ok(taken) = Arc::clone(&self.0).try_acquire_many_owned(blocks) else { return false };
-        let mut held = part.lock().unwrap_or_else(PoisonError::into_inner);
+    fn part(&self, user_id: &str) -> Part {
+        Part { share: self.shares.of(user_id), held: Mutex::default() }
+    }
+
+    /// Takes room for so many bytes.
+    fn take(&self, bytes: usize, part: &Part) -> Result<(), Refusal> {
+        let blocks = u32::try_from(bytes.div_ceil(BLOCK_BYTES)).map_err(|_| Refusal::no_room())?;
+        let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_many_owned(blocks);
+        let taken = [
+            take(&self.whole).map_err(|_| Refusal::no_room())?,
+            take(&part.share).map_err(|_| Refusal::no_share())?,
+        ];
+        let mut held = part.held.lock().unwrap_or_else(PoisonError::into_inner);
         match held.as_mut() {
-            Some(held) => held.merge(taken),
+            Some(held) => held.iter_mut().zip(taken).for_each(|(held, taken)| held.merge(taken)),
             None => *held = Some(taken),
         }
-        true
+        Ok(())
     }
 
     /// Takes room for an answer that has grown to so many bytes; whether there is enough.
     pub fn holds(&self, bytes: usize, permit: &Permit) -> bool {
-        let held = permit.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = held.as_ref().map_or(0, |held| held.num_permits() * BLOCK_BYTES);
+        let held = permit.answer.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = held.as_ref().map_or(0, |[held, _]| held.num_permits() * BLOCK_BYTES);
         drop(held);
         let missing = bytes.saturating_sub(room);
         missing == 0
-            || self.take(missing.max(ROOM_OF_AN_ANSWER), &permit.answer)
-            || self.take(missing, &permit.answer)
+            || self.take(missing.max(ROOM_OF_AN_ANSWER), &permit.answer).is_ok()
+            || self.take(missing, &permit.answer).is_ok()
     }
+}
+
+/// How much of something one user may hold.
+pub fn share(whole: usize, is_for_one: bool) -> usize {
+    if is_for_one { whole } else { (whole / SHARES).max(1) }
 }
 
 /// The program.
@@ -96,6 +120,8 @@ pub struct Gateway {
     /// Requests at once.
     pub max_in_flight: u32,
     pub in_flight: Arc<Semaphore>,
+    /// Of them, what each user may have.
+    pub shares_in_flight: Shares,
     pub rates: Rates<[u8; 32]>,
     /// What may be used of the gateway's key.
     pub spending: Spending,
@@ -118,6 +144,7 @@ impl Gateway {
     ) -> Self {
         /// One chat, and what is stored of the ones before.
         const IN_FLIGHT: u32 = 64;
+        const ROOM: usize = 64 << 20;
         Self {
             authenticator: Authenticator::for_one(user_id),
             spending: Spending::new(memory.clone(), 0),
@@ -129,10 +156,11 @@ impl Gateway {
             patience,
             requires_memory: false,
             max_body: 32 << 20,
-            bodies: Room::new(64 << 20),
-            answers: Room::new(64 << 20),
+            bodies: Room::new(ROOM, ROOM),
+            answers: Room::new(ROOM, ROOM),
             max_in_flight: IN_FLIGHT,
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT as usize)),
+            shares_in_flight: Shares::new(IN_FLIGHT as usize),
             rates: Rates::new(0),
             client_patience: Duration::from_secs(60),
             page_ends: PageEnds::default(),
@@ -158,10 +186,14 @@ impl Gateway {
         self.rates
             .take(person.caller, Instant::now())
             .map_err(|wait| Refusal::too_many(wait.as_secs() as u32 + 1))?;
-        Ok((
-            person,
-            Arc::new(Held { _in_flight: permit, body: Part::default(), answer: Part::default() }),
-        ))
+        let user_id = &person.user_id;
+        let share = self.shares_in_flight.of(user_id).try_acquire_owned();
+        let held = Held {
+            _in_flight: [permit, share.map_err(|_| Refusal::no_share())?],
+            body: self.bodies.part(user_id),
+            answer: self.answers.part(user_id),
+        };
+        Ok((person, Arc::new(held)))
     }
 
     /// The same, for what is answered here and goes to no upstream.
@@ -191,14 +223,10 @@ impl Gateway {
         if announced.is_some_and(|length| length > self.max_body) {
             return Err(Refusal::too_large(self.max_body));
         }
-        let take = |bytes| {
-            self.bodies.take(bytes, &permit.body).then_some(()).ok_or_else(Refusal::no_room)
-        };
         let read = async {
-            // What is announced is taken at once: half of it is of no use.
-            let mut room = announced.unwrap_or(0);
-            take(room)?;
-            let mut bytes = Vec::with_capacity(room.min(1 << 20));
+            // What is announced may never come.
+            let mut room = 0;
+            let mut bytes = Vec::new();
             let mut stream = body.into_data_stream();
             while let Some(chunk) = stream.next().await {
                 let chunk = chunk.map_err(|_| Refusal::invalid("the body broke off"))?;
@@ -207,8 +235,11 @@ impl Gateway {
                 }
                 let missing = (bytes.len() + chunk.len()).saturating_sub(room);
                 if missing > 0 {
-                    let more = missing.max(ROOM_AT_ONCE);
-                    take(more)?;
+                    let to_come =
+                        announced.map_or(ROOM_AT_ONCE, |length| length.saturating_sub(room));
+                    let more = missing.max(to_come.min(ROOM_AT_ONCE));
+                    let more = more.next_multiple_of(BLOCK_BYTES);
+                    self.make_room(more, permit)?;
                     room += more;
                 }
                 bytes.extend_from_slice(&chunk);
@@ -216,6 +247,14 @@ impl Gateway {
             Ok(bytes)
         };
         tokio::time::timeout(self.client_patience, read).await.unwrap_or(Err(Refusal::too_slow()))
+    }
+
+    /// Counts memory with the body of a request, and as long.
+    ///
+    /// # Errors
+    /// That other requests, of this user or of others, leave no room for it.
+    pub fn make_room(&self, bytes: usize, permit: &Permit) -> Result<(), Refusal> {
+        self.bodies.take(bytes, &permit.body)
     }
 
     /// The administrators and their connection, if this is one of them.

@@ -8,14 +8,17 @@ mod authentication;
 mod chat;
 mod chat_form;
 mod chat_request;
+mod costs;
 mod database;
 mod doctor;
 mod extras;
+mod fair_table;
 mod forward;
 mod gateway;
 mod health;
 mod http_server;
 mod jwt;
+mod lending;
 mod log;
 mod mcp;
 mod mem0;
@@ -27,6 +30,7 @@ mod protocol;
 mod rates;
 mod refusal;
 mod reply;
+mod screen;
 mod secret;
 mod shares;
 mod spending;
@@ -42,12 +46,13 @@ use admins::Admins;
 use args::{Cli, Command, Serve};
 use authentication::Authenticator;
 use clap::Parser;
-use gateway::{Gateway, Room};
+use gateway::{Gateway, ROOM_AT_ONCE, Room, share};
 use jwt::Jwt;
 use memory::{Memory, MemoryError};
 use metrics::Metrics;
 use rates::Rates;
 use serde_json::json;
+use shares::Shares;
 use spending::Spending;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -136,6 +141,11 @@ async fn run(options: Serve) -> Result<(), String> {
             Authenticator::with_tokens(metrics, jwt, options.proxies)
         }
     };
+    let is_for_one = authenticator.is_for_one();
+    let max_in_flight = options.max_in_flight as usize;
+    // A body that is allowed fits into a share.
+    let share_of_bodies =
+        share(options.max_bodies, is_for_one).max(options.max_body.saturating_add(ROOM_AT_ONCE));
     let gateway = Gateway {
         authenticator,
         spending: Spending::new(memory.clone(), options.daily_tokens),
@@ -148,10 +158,11 @@ async fn run(options: Serve) -> Result<(), String> {
         patience,
         requires_memory: options.require_memory,
         max_body: options.max_body,
-        bodies: Room::new(options.max_bodies),
-        answers: Room::new(options.max_answers),
+        bodies: Room::new(options.max_bodies, share_of_bodies),
+        answers: Room::new(options.max_answers, share(options.max_answers, is_for_one)),
         max_in_flight: options.max_in_flight,
-        in_flight: Arc::new(Semaphore::new(options.max_in_flight as usize)),
+        in_flight: Arc::new(Semaphore::new(max_in_flight)),
+        shares_in_flight: Shares::new(share(max_in_flight, is_for_one)),
         rates: Rates::new(options.rate),
         page_ends: mem0::PageEnds::default(),
         stored_ids: StoredIds::default(),

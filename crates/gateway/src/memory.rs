@@ -2,12 +2,11 @@
 //! first whose memory it is about. SQL is here, and in `mcp/queries.rs` and `mem0/queries.rs`, which ask through
 //! this.
 
-use crate::database;
 use crate::extras::Extras;
+use crate::lending::{Borrower, Lender};
+use crate::memory_error::reason;
 pub use crate::memory_error::{DatabaseError, MemoryError};
-use crate::memory_error::{reason, unreachable};
 use crate::metrics::Metrics;
-use deadpool_postgres::{Object, Pool};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +17,8 @@ use uuid::Uuid;
 
 /// A turn that no client waits for any more is stored within this time, or not at all.
 const LAST_MOMENT: Duration = Duration::from_secs(30);
-/// Says who the statements of a transaction are for, and how long each may take.
+/// Says who the statements of a transaction are for, and how long each may take. Where the gateway was killed, the
+/// server ends them by itself.
 macro_rules! who {
     () => {
         "SELECT set_config('memory_agent.user_id', $1, true), \
@@ -26,7 +26,8 @@ macro_rules! who {
                 current_setting('memory_agent.identity', true), \
                 set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
                            ELSE json_build_object('sub', $1)::text END, true), \
-                set_config('memory_agent.memory_message', 'user', true)"
+                set_config('memory_agent.memory_message', 'user', true), \
+                set_config('client_connection_check_interval', '1s', true)"
     };
 }
 const WHO: &str = who!();
@@ -122,7 +123,7 @@ pub type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 /// A pool of connections, all as the gateway's one role.
 #[derive(Clone)]
 pub struct Memory {
-    pool: Pool,
+    lender: Arc<Lender>,
     /// How long a call waits that nothing else is said of.
     pub patience: Duration,
     metrics: Arc<Metrics>,
@@ -139,11 +140,8 @@ impl Memory {
         patience: Duration,
         metrics: Arc<Metrics>,
     ) -> Result<Self, String> {
-        let pool = Pool::builder(database::manager(database, patience)?)
-            .max_size(connections)
-            .build()
-            .map_err(|error| format!("the pool: {error}"))?;
-        Ok(Self { pool, patience, metrics })
+        let lender = Arc::new(Lender::new(database, connections, patience)?);
+        Ok(Self { lender, patience, metrics })
     }
 
     /// The same for who watches it, and wants to hear at once that the database is gone: with less patience.
@@ -154,8 +152,7 @@ impl Memory {
 
     /// Connections that are open, and how many of them are idle.
     pub fn connections(&self) -> (usize, usize) {
-        let status = self.pool.status();
-        (status.size, status.available)
+        self.lender.connections()
     }
 
     /// What `memory_status()` says.
@@ -243,8 +240,8 @@ impl Memory {
         let times = "SELECT embed, search, rerank, rank FROM memory_recall_times()";
         let statements: [(&str, &[Param<'_>]); 2] = [(augment, &params), (times, &[])];
         let looking = Some(looking);
-        let mut answers =
-            self.run((WHO, user_id), self.patience, &statements, End::Commit, looking).await?;
+        let who = (WHO, Borrower::of(user_id));
+        let mut answers = self.run(who, self.patience, &statements, End::Commit, looking).await?;
         self.metrics.recalls.add(started.elapsed());
         let times = answers.pop().unwrap_or_default();
         if let Some(row) = times.first() {
@@ -269,7 +266,7 @@ impl Memory {
     pub async fn store(&self, turn: &Turn) -> Result<Stored, MemoryError> {
         let started = Instant::now();
         let (store, stored) = turn.statement();
-        let (who, statements) = ((WHO_STORES, turn.user_id.as_str()), [(store, &stored[..])]);
+        let (who, statements) = ((WHO_STORES, Borrower::of(&turn.user_id)), [(store, &stored[..])]);
         let mut answers = self.run(who, LAST_MOMENT, &statements, End::Commit, None).await?;
         self.metrics.stores.add(started.elapsed());
         let stored = Stored::read(&answers.pop().unwrap_or_default())?;
@@ -287,7 +284,7 @@ impl Memory {
         let forget = "SELECT memory_forget($1, 'the request was answered again', user_id => $2)";
         let forgotten: [Param<'_>; 2] = [(&old, Type::UUID), (&turn.user_id, Type::TEXT)];
         let (store, stored) = turn.statement();
-        let who = (WHO_STORES, turn.user_id.as_str());
+        let who = (WHO_STORES, Borrower::of(&turn.user_id));
         let statements = [(forget, &forgotten[..]), (store, &stored[..])];
         let mut answers = self.run(who, LAST_MOMENT, &statements, End::Commit, None).await?;
         Stored::read(&answers.pop().unwrap_or_default())
@@ -321,6 +318,22 @@ impl Memory {
         self.one(user_id, patience, sql, params, End::Commit).await
     }
 
+    /// The same, for a statement that waits for a language model.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
+    pub async fn call_with_model(
+        &self,
+        user_id: &str,
+        patience: Duration,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, MemoryError> {
+        let (who, statements) = ((WHO, Borrower::WithModel(user_id)), [(sql, params)]);
+        let mut answers = self.run(who, patience, &statements, End::Commit, None).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
     async fn one(
         &self,
         user_id: &str,
@@ -329,12 +342,12 @@ impl Memory {
         params: &[Param<'_>],
         end: End,
     ) -> Result<Vec<Row>, MemoryError> {
-        let mut answers = self.run((WHO, user_id), patience, &[(sql, params)], end, None).await?;
+        let who = (WHO, Borrower::of(user_id));
+        let mut answers = self.run(who, patience, &[(sql, params)], end, None).await?;
         Ok(answers.pop().unwrap_or_default())
     }
 
-    /// Runs statements in a transaction of `user_id`, which is empty where it is about no user's memory,
-    /// and returns the rows of each.
+    /// Runs statements in a transaction of the borrower, and returns the rows of each.
     ///
     /// They go out at once, right behind what says who they are for, and before what ends the transaction. Should
     /// the connection's session have another user's name left, the identity of the transaction overrules it; and
@@ -343,17 +356,17 @@ impl Memory {
     /// With `looking`, all of them see what was there when that is used.
     async fn run(
         &self,
-        (who, user_id): (&str, &str),
+        (who, borrower): (&str, Borrower<'_>),
         patience: Duration,
         statements: &[(&str, &[Param<'_>])],
         end: End,
         looking: Option<oneshot::Sender<()>>,
     ) -> Result<Vec<Vec<Row>>, MemoryError> {
         let work = async {
-            let lent = self.pool.get().await.map_err(|error| unreachable(&error))?;
-            let mut lent = Lent(Some(lent));
-            let Some(client) = lent.0.as_ref() else { return Err(MemoryError::NoDatabase) };
-            let milliseconds = format!("{}ms", patience.as_millis());
+            let lent = self.lender.lend(borrower, patience).await?;
+            let client = lent.client().ok_or(MemoryError::NoDatabase)?;
+            let (user_id, milliseconds) =
+                (borrower.user_id(), format!("{}ms", patience.as_millis()));
             let whose: [Param<'_>; 2] = [(&user_id, Type::TEXT), (&milliseconds, Type::TEXT)];
             let queries = statements.iter().map(|(sql, params)| client.query_typed(sql, params));
             let begin = match looking {
@@ -392,24 +405,6 @@ impl Memory {
             Ok(rows)
         };
         tokio::time::timeout(patience + GRACE, work).await.unwrap_or(Err(MemoryError::Late))
-    }
-}
-
-/// A connection that goes back to the pool only when its transaction is over. One that was stopped
-/// waiting for is closed.
-struct Lent(Option<Object>);
-
-impl Lent {
-    fn give_back(&mut self) {
-        drop(self.0.take());
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if let Some(connection) = self.0.take() {
-            drop(Object::take(connection));
-        }
     }
 }
 

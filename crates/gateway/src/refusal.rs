@@ -102,6 +102,13 @@ impl Refusal {
         Self { retry_after: Some(1), ..refusal }
     }
 
+    /// 429: what this user's requests hold is as much as one user may.
+    pub fn no_share() -> Self {
+        let message = "your requests that are being answered hold as much as those of one user may";
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", message);
+        Self { retry_after: Some(1), ..refusal }
+    }
+
     /// 503: there is no memory, and none of this goes without.
     pub fn no_memory(message: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "memory_unavailable", message);

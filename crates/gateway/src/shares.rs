@@ -1,84 +1,43 @@
-//! A table of so many entries that nobody fills at the cost of others: where there is no room, who has the most
-//! entries loses the one that was used longest ago.
+//! What each user may hold of something that all share: so one user leaves the others theirs.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
 
-/// A hash: of an owner, or of what an entry is about.
-pub type Hash = [u8; 32];
+/// Users that are remembered before those who hold nothing are looked for, and forgotten.
+const MANY: usize = 1_000;
 
-/// The table.
-pub struct Shares<V> {
-    most: usize,
-    /// Counts uses.
-    clock: u64,
-    entries: HashMap<Hash, Entry<V>>,
-    /// The entries of each owner by their last use.
-    owners: HashMap<Hash, BTreeMap<u64, Hash>>,
+/// At most so much for each user.
+pub struct Shares {
+    each: usize,
+    users: Mutex<Users>,
 }
 
-struct Entry<V> {
-    owner: Hash,
-    used: u64,
-    value: V,
+struct Users {
+    of: HashMap<String, Arc<Semaphore>>,
+    /// How many there may be before the next look.
+    many: usize,
 }
 
-impl<V> Shares<V> {
-    pub fn new(most: usize) -> Self {
-        Self { most, clock: 0, entries: HashMap::new(), owners: HashMap::new() }
+impl Shares {
+    pub fn new(each: usize) -> Self {
+        let each = each.clamp(1, Semaphore::MAX_PERMITS);
+        Self { each, users: Mutex::new(Users { of: HashMap::new(), many: MANY }) }
     }
 
-    /// Adds an entry, in the place of the one with the same name.
-    pub fn insert(&mut self, owner: Hash, name: Hash, value: V) {
-        self.remove(&name);
-        while self.is_full() {
-            let largest =
-                self.owners.values().max_by_key(|uses| (uses.len(), Reverse(uses.keys().next())));
-            match largest.and_then(|uses| uses.values().next().copied()) {
-                Some(oldest) => self.remove(&oldest),
-                None => break,
-            };
+    /// The share of a user. Whoever holds a part of it, or waits for one, has this as well.
+    pub fn of(&self, user_id: &str) -> Arc<Semaphore> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if users.of.len() >= users.many {
+            users.of.retain(|_, share| Arc::strong_count(share) > 1);
+            users.many = MANY.max(users.of.len() * 2);
         }
-        self.clock += 1;
-        self.owners.entry(owner).or_default().insert(self.clock, name);
-        self.entries.insert(name, Entry { owner, used: self.clock, value });
-    }
-
-    /// Whether the next entry takes the place of another.
-    pub fn is_full(&self) -> bool {
-        self.entries.len() >= self.most
-    }
-
-    /// Takes out what need not be kept.
-    pub fn retain(&mut self, is_kept: impl Fn(&V) -> bool) {
-        let unkept = self.entries.iter().filter(|(_, entry)| !is_kept(&entry.value));
-        let unkept: Vec<Hash> = unkept.map(|(name, _)| *name).collect();
-        for name in unkept {
-            self.remove(&name);
+        if let Some(share) = users.of.get(user_id) {
+            return Arc::clone(share);
         }
-    }
-
-    /// The entry of this name, which is used now.
-    pub fn get(&mut self, name: &Hash) -> Option<&mut V> {
-        let entry = self.entries.get_mut(name)?;
-        self.clock += 1;
-        let uses = self.owners.get_mut(&entry.owner)?;
-        uses.remove(&entry.used);
-        uses.insert(self.clock, *name);
-        entry.used = self.clock;
-        Some(&mut entry.value)
-    }
-
-    /// Takes an entry out.
-    pub fn remove(&mut self, name: &Hash) -> Option<V> {
-        let entry = self.entries.remove(name)?;
-        if let Some(uses) = self.owners.get_mut(&entry.owner) {
-            uses.remove(&entry.used);
-            if uses.is_empty() {
-                self.owners.remove(&entry.owner);
-            }
-        }
-        Some(entry.value)
+        let share = Arc::new(Semaphore::new(self.each));
+        users.of.insert(user_id.to_owned(), Arc::clone(&share));
+        share
     }
 }
 
@@ -86,41 +45,25 @@ impl<V> Shares<V> {
 mod tests {
     use super::*;
 
-    const ANN: Hash = [1; 32];
-    const BOB: Hash = [2; 32];
-
-    fn named(number: u8) -> Hash {
-        [number; 32]
+    #[test]
+    fn each_has_a_share() {
+        let shares = Shares::new(2);
+        let held = shares.of("ann").try_acquire_many_owned(2);
+        assert!(held.is_ok() && shares.of("ann").try_acquire_owned().is_err());
+        assert!(shares.of("bob").try_acquire_owned().is_ok());
+        drop(held);
+        assert!(shares.of("ann").try_acquire_owned().is_ok());
+        assert!(Shares::new(0).of("ann").try_acquire_owned().is_ok(), "at least one");
     }
 
     #[test]
-    fn who_has_the_most_makes_room() {
-        let mut shares = Shares::new(4);
-        shares.insert(ANN, named(1), "ann's");
-        for number in 2..100 {
-            shares.insert(BOB, named(number), "bob's");
+    fn who_holds_nothing_is_forgotten() {
+        let shares = Shares::new(1);
+        let held = shares.of("holds").try_acquire_owned();
+        for number in 0..3 * MANY {
+            shares.of(&number.to_string());
         }
-        assert!(shares.get(&named(1)).is_some(), "ann keeps her one");
-        let left: Vec<u8> =
-            (2..100).filter(|number| shares.get(&named(*number)).is_some()).collect();
-        assert_eq!(left, [97, 98, 99]);
-        // What is used stays longer.
-        shares.get(&named(97));
-        shares.insert(ANN, named(100), "ann's");
-        assert!(shares.get(&named(98)).is_none() && shares.get(&named(97)).is_some());
-        // Of those who have as many, it is the entry that was used longest ago.
-        shares.insert([3; 32], named(101), "eve's");
-        assert!(shares.get(&named(1)).is_none());
-        assert_eq!((shares.entries.len(), shares.owners.len()), (4, 3));
-    }
-
-    #[test]
-    fn an_entry_is_there_once() {
-        let mut shares = Shares::new(2);
-        shares.insert(ANN, named(1), 1);
-        shares.insert(BOB, named(1), 2);
-        assert_eq!((shares.get(&named(1)).copied(), shares.owners.len()), (Some(2), 1));
-        assert_eq!((shares.remove(&named(1)), shares.remove(&named(1))), (Some(2), None));
-        assert!(shares.entries.is_empty() && shares.owners.is_empty());
+        assert!(shares.users.lock().unwrap().of.len() <= MANY);
+        assert!(held.is_ok() && shares.of("holds").try_acquire_owned().is_err());
     }
 }

@@ -3,17 +3,20 @@
 //! upstream says that it took. So requests that are answered at the same time count, and a guess stays where
 //! a gateway was killed.
 
+use crate::answer::Usage;
 use crate::authentication::Person;
 use crate::gateway::{Gateway, Permit};
 use crate::memory::Memory;
 use crate::refusal::Refusal;
+use axum::body::Body;
+use futures_util::TryStreamExt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A text has about so many bytes for a token.
 const BYTES_PER_TOKEN: usize = 4;
-/// Most tokens that are guessed of a request, and of its answer: an image is many bytes and few tokens.
-const MOST_GUESSED: u64 = 128_000;
+/// Most tokens that are guessed of a request, and of each choice of its answer: an image is many bytes and few tokens.
+pub const MOST_GUESSED: u64 = 128_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 
 /// The limit.
@@ -44,7 +47,8 @@ impl Spending {
         self.daily.is_some()
     }
 
-    /// Counts a request of so many bytes, and the longest answer that it asks for; `None` without a limit.
+    /// Counts a request of so many bytes, and the longest answer that it asks for, in tokens that are bounded;
+    /// `None` without a limit.
     ///
     /// # Errors
     /// That the day's tokens are spent; or that they cannot be counted: a limit that ends with the database
@@ -56,7 +60,7 @@ impl Spending {
         max_tokens: Option<u64>,
     ) -> Result<Option<Guess>, Refusal> {
         let Some(daily) = self.daily else { return Ok(None) };
-        let answer = i64::try_from(max_tokens.unwrap_or(0).min(MOST_GUESSED)).unwrap_or(0);
+        let answer = i64::try_from(max_tokens.unwrap_or(0)).unwrap_or(0);
         let guess = Guess { caller: person.caller, prompt: guessed(bytes), answer };
         match self.memory.spend(&person.caller, guess.tokens(), Some(daily)).await {
             Ok(Some(_)) => Ok(Some(guess)),
@@ -81,15 +85,51 @@ impl Guess {
         });
     }
 
-    /// What a call took that did not say so, after so many bytes of text. Of an answer that broke off nobody
-    /// knows how much more there was, and what was thought before it.
-    pub fn with_answer(&self, bytes: usize, is_whole: bool) -> i64 {
-        let text = guessed(bytes);
-        self.prompt + if is_whole { text } else { text.max(self.answer) }
+    /// What a call took of which the upstream said so much, whose answer said so many bytes. Of an answer that
+    /// broke off nobody knows how much more there was, and what was thought before it.
+    pub fn took(&self, usage: Option<Usage>, said: usize, is_over: bool) -> i64 {
+        let said = i64::try_from(said.div_ceil(BYTES_PER_TOKEN)).unwrap_or(i64::MAX / 2);
+        let said = self.prompt + said;
+        match usage {
+            Some(usage) if is_over => usage.total(),
+            None if is_over => said,
+            _ => usage.map_or(0, Usage::total).max(self.tokens()).max(said),
+        }
+    }
+
+    /// Counts an answer that goes on unread, when it ends or its client leaves.
+    pub fn count(self, gateway: &Arc<Gateway>, permit: &Permit, body: Body) -> Body {
+        let (gateway, permit) = (Arc::clone(gateway), Arc::clone(permit));
+        let mut unread = Unread { guess: Some(self), gateway, permit, bytes: 0 };
+        let pieces = body.into_data_stream();
+        Body::from_stream(pieces.inspect_ok(move |piece| unread.pass(piece.len())))
     }
 
     fn tokens(&self) -> i64 {
         self.prompt + self.answer
+    }
+}
+
+/// An answer that goes on unread.
+struct Unread {
+    guess: Option<Guess>,
+    gateway: Arc<Gateway>,
+    permit: Permit,
+    bytes: usize,
+}
+
+impl Unread {
+    fn pass(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        if let Some(guess) = self.guess.take() {
+            let took = guess.took(None, self.bytes, false);
+            guess.settle(&self.gateway, &self.permit, took);
+        }
     }
 }
 
@@ -114,9 +154,16 @@ mod tests {
     fn guesses_grow_with_what_is_sent_up_to_a_bound() {
         assert_eq!([0, 1, 4, 5].map(guessed), [0, 1, 1, 2]);
         assert_eq!(guessed(32 << 20), 128_000);
+    }
+
+    #[test]
+    fn what_broke_off_counts_the_most_that_is_known_of_it() {
         let guess = Guess { caller: [0; 32], prompt: 10, answer: 5 };
-        assert_eq!((guess.tokens(), guess.with_answer(8, true)), (15, 12));
-        assert_eq!((guess.with_answer(8, false), guess.with_answer(80, false)), (15, 30));
+        assert_eq!((guess.tokens(), guess.took(None, 8, true)), (15, 12));
+        assert_eq!((guess.took(None, 8, false), guess.took(None, 80, false)), (15, 30));
+        let usage = |completion| Some(Usage { prompt: 12, completion });
+        assert_eq!(guess.took(usage(1), 80, true), 13, "the upstream knows");
+        assert_eq!([1, 100].map(|told| guess.took(usage(told), 80, false)), [30, 112]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! containers. With the gateway's key all callers share one account there, so a request may name only what an
 //! answer gave to the same caller. Nothing of it is written down: what an earlier process gave is unknown.
 
+use crate::fair_table::{FairTable, Hash};
 use crate::refusal::Refusal;
-use crate::shares::{Hash, Shares};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -31,11 +31,11 @@ const OPAQUE: [&str; 6] =
     ["arguments", "input_examples", "input_schema", "metadata", "parameters", "schema"];
 
 /// What was given to whom.
-pub struct StoredIds(Mutex<Shares<()>>);
+pub struct StoredIds(Mutex<FairTable<()>>);
 
 impl Default for StoredIds {
     fn default() -> Self {
-        Self(Mutex::new(Shares::new(MANY)))
+        Self(Mutex::new(FairTable::new(MANY)))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::answer::Answer;
 use crate::chat::Chat;
+use crate::costs::bytes_said;
 use crate::protocol::{Protocol, Stage};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
@@ -70,6 +71,8 @@ pub async fn pass_on(
         protocol: chat.protocol,
         splitter: Splitter::default(),
         spoken: Answer::default(),
+        is_counted: chat.is_counted(),
+        said: 0,
         hits: hits.map(|hits| hits.to_string()),
         hides_usage: chat.hides_usage,
         waiting: Vec::new(),
@@ -96,9 +99,18 @@ pub async fn pass_on(
             break Ended::Whole;
         }
     };
-    if ended == Ended::Whole {
-        drain(answer);
-    }
+    let is_over = match ended {
+        Ended::Whole => {
+            drain(answer);
+            passing.spoken.is_whole
+        }
+        // Everything was said, and what it took comes next.
+        Ended::ByClient if passing.is_counted && passing.spoken.is_whole => {
+            passing.end(answer).await
+        }
+        _ => false,
+    };
+    chat.count(&passing.spoken, || passing.said, is_over);
     let stored = chat.keep(&passing.spoken, ended, said).await;
     // From here on nobody has to listen.
     if ended == Ended::ByUpstream {
@@ -134,6 +146,9 @@ struct Passing {
     protocol: &'static dyn Protocol,
     splitter: Splitter,
     spoken: Answer,
+    /// Whether it is counted what the answer takes, and how many bytes were said then, of whatever kind.
+    is_counted: bool,
+    said: usize,
     /// Until they are in an event.
     hits: Option<String>,
     /// Whether the event that only says what the answer took stays here.
@@ -158,9 +173,31 @@ impl Passing {
     /// What goes on though it is no whole event, where there is no room for a long one. It is not looked into.
     fn without_room(&mut self) -> Vec<u8> {
         match self.splitter.held() > EVENT_WITHOUT_ROOM && self.waiting.is_empty() {
-            true => self.splitter.rest(),
+            true => {
+                let rest = self.splitter.rest();
+                self.said += rest.len();
+                rest
+            }
             false => Vec::new(),
         }
+    }
+
+    /// Reads to the end for nobody; whether that came soon.
+    async fn end(&mut self, mut answer: Reply) -> bool {
+        let read = async {
+            loop {
+                match answer.next().await {
+                    Ok(Some(bytes)) if self.take(&bytes).1 => return true,
+                    Ok(Some(_)) => {}
+                    Ok(None) => {
+                        self.last();
+                        return true;
+                    }
+                    Err(_) => return false,
+                }
+            }
+        };
+        tokio::time::timeout(DRAIN, read).await.unwrap_or(false)
     }
 
     /// What came last, though no blank line ends it.
@@ -175,7 +212,11 @@ impl Passing {
 
     fn add(&mut self, mut event: Event, piece: &mut Vec<u8>) -> Stage {
         let mut stage = Stage::Open;
-        if let Some(data) = event.data() {
+        let data = event.data();
+        if self.is_counted {
+            self.said += data.as_deref().map_or(event.0.len(), bytes_said);
+        }
+        if let Some(data) = data {
             stage = self.protocol.take(&mut self.spoken, &data);
             if stage == Stage::Counted && self.hides_usage {
                 return stage;
@@ -206,6 +247,8 @@ mod tests {
             protocol: &Completions,
             splitter: Splitter::default(),
             spoken: Answer::default(),
+            is_counted: true,
+            said: 0,
             hits: Some("[1]".to_owned()),
             hides_usage: false,
             waiting: Vec::new(),

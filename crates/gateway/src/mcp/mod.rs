@@ -27,8 +27,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One client asks for little at once.
-const CONNECTIONS: usize = 2;
+/// One client asks for little at once; one of these is for what waits for a language model.
+const CONNECTIONS: usize = 3;
 /// How long a token may be looked up, and a connection made.
 const PATIENCE: Duration = Duration::from_secs(10);
 

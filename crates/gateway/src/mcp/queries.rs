@@ -149,7 +149,8 @@ pub async fn summarize(
     let sql = "SELECT memory_summarize($1, $2, $3)";
     let params: [Param<'_>; 3] =
         [(&text, Type::TEXT), (&max_tokens, Type::INT4), (&content_type, Type::TEXT)];
-    read(one(&memory.call(user_id, PATIENCE_WITH_MODEL, sql, &params).await?)?)
+    let rows = memory.call_with_model(user_id, PATIENCE_WITH_MODEL, sql, &params).await?;
+    read(one(&rows)?)
 }
 
 fn read<T: DeserializeOwned>(document: Value) -> Result<T, MemoryError> {

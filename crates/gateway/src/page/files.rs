@@ -151,11 +151,13 @@ pub async fn export(asked: Asked) -> Result<Answer, Trouble> {
     };
     let (pieces, taken) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
-        let end = match pack(&asked, &parts, &pieces).await {
-            Ok(rest) => Ok(rest),
-            // The browser sees that the archive is not whole.
-            Err(problem) => Err(io::Error::other(problem)),
+        let packed = tokio::select! {
+            packed = pack(&asked, &parts, &pieces) => packed,
+            // The browser has left, and the statement ends with it.
+            () = pieces.closed() => return,
         };
+        // The browser sees where the archive is not whole.
+        let end = packed.map_err(io::Error::other);
         // The browser may have left.
         let _ = pieces.send(end).await;
     });

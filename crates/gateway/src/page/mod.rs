@@ -20,6 +20,7 @@ mod usage;
 mod visits;
 
 use crate::gateway::Gateway;
+use crate::shares::Shares;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -37,6 +38,8 @@ pub const ROOT: &str = "/ui";
 pub struct Page {
     gateway: Arc<Gateway>,
     visits: Visits,
+    /// One at a time for each user.
+    imports: Shares,
 }
 
 /// All paths that begin with [`ROOT`].
@@ -44,7 +47,7 @@ pub struct Page {
 /// # Errors
 /// That the system has no random numbers.
 pub fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
-    let page = Arc::new(Page { gateway, visits: Visits::new()? });
+    let page = Arc::new(Page { gateway, visits: Visits::new()?, imports: Shares::new(1) });
     let router = Router::new()
         .route(ROOT, view(facts::show))
         .route("/ui/sessions", view(sessions::list))

@@ -18,6 +18,7 @@ use maud::Markup;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::Row;
 
 /// Nothing comes from elsewhere, nothing in the text of a page is run or changes its looks, no other site
@@ -38,7 +39,11 @@ pub struct Visit {
     cookie: Cookie,
     /// Held until the answer is there.
     _permit: Permit,
+    _import: Option<Import>,
 }
+
+/// That a user sends files: only once at a time.
+type Import = Arc<OwnedSemaphorePermit>;
 
 impl Visit {
     /// Signs out: the visit is over, and the browser forgets its name.
@@ -273,10 +278,16 @@ async fn admit(
         Err(refusal) => return Err(refusal.into()),
     };
     let query = Fields::read(head.uri.query().unwrap_or_default().as_bytes());
-    let (mut form, mut files) = (Fields::default(), Vec::new());
+    let (mut form, mut files, mut import) = (Fields::default(), Vec::new(), None);
     if is_form {
+        if uploads::may_have_files(&head.headers) {
+            let turn = page.imports.of(&person.user_id).try_acquire_owned();
+            import = Some(Arc::new(turn.map_err(|_| importing())?));
+        }
         let body = page.gateway.body(&head, body, &permit).await?;
-        (form, files) = uploads::read(&head.headers, body).await?;
+        let kept = (Arc::clone(&page.gateway), Arc::clone(&permit), import.clone());
+        let take_room = move |bytes| Ok(kept.0.make_room(bytes, &kept.1)?);
+        (form, files) = uploads::read(&head.headers, body, Box::new(take_room)).await?;
         let token = form.get(FORM_TOKEN).unwrap_or_default();
         if !page.visits.is_form_token(cookie, token) {
             return Err(not_ours().into());
@@ -284,9 +295,15 @@ async fn admit(
     }
     let form_token = page.visits.form_token(cookie);
     let (page, cookie) = (Arc::clone(page), cookie.clone());
-    let visit = Visit { page, person, form_token, has_signed_in, cookie, _permit: permit };
+    let visit =
+        Visit { page, person, form_token, has_signed_in, cookie, _permit: permit, _import: import };
     let visit = Arc::new(visit);
     Ok(Asked { visit, path: head.uri.path().to_owned(), query, form, files })
+}
+
+fn importing() -> Trouble {
+    let message = "An import of yours is running. Wait until it has ended.";
+    Trouble::new(StatusCode::TOO_MANY_REQUESTS, message)
 }
 
 /// The form of another site, or of a visit that is over.

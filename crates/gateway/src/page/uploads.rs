@@ -1,4 +1,5 @@
-//! What a form sends: fields, and files, which may come packed in a ZIP archive.
+//! What a form sends: fields, and files, which may come packed in a ZIP archive. What is unpacked takes room as
+//! it comes, of what the bodies of all requests have.
 
 use super::request::Trouble;
 use axum::http::HeaderMap;
@@ -14,6 +15,12 @@ const MAX_FILES: usize = 20_000;
 const MAX_FILE_BYTES: u64 = 8 << 20;
 /// Most bytes of all files together once they are unpacked.
 const MAX_BYTES: usize = 256 << 20;
+/// What is unpacked before it takes room.
+const PIECE: u64 = 64 << 10;
+/// What is known of a file in an archive takes about so much, beside its name.
+const FILE_BYTES: usize = 512;
+/// How the entry of a file in the directory of an archive begins.
+const ENTRY: &[u8] = b"PK\x01\x02";
 /// Most fields of a form.
 const MAX_FIELDS: usize = 100;
 
@@ -42,18 +49,35 @@ pub struct Upload {
     pub text: String,
 }
 
-/// Reads the body of a form.
+/// What stands between the parts of a form that may have files.
+fn boundary(headers: &HeaderMap) -> Option<String> {
+    multer::parse_boundary(headers.get(CONTENT_TYPE)?.to_str().ok()?).ok()
+}
+
+/// Whether the body of a form may have files.
+pub fn may_have_files(headers: &HeaderMap) -> bool {
+    boundary(headers).is_some()
+}
+
+/// Takes room for so many bytes.
+pub type TakeRoom = Box<dyn FnMut(usize) -> Result<(), Trouble> + Send>;
+
+/// Reads the body of a form. Files take room; what `take_room` keeps it by lasts until all are unpacked, though
+/// nobody may wait for that.
 ///
 /// # Errors
-/// That it is none.
-pub async fn read(headers: &HeaderMap, body: Vec<u8>) -> Result<(Fields, Vec<Upload>), Trouble> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let Ok(boundary) = multer::parse_boundary(kind) else {
+/// That it is none, or that there is no room for its files.
+pub async fn read(
+    headers: &HeaderMap,
+    body: Vec<u8>,
+    take_room: TakeRoom,
+) -> Result<(Fields, Vec<Upload>), Trouble> {
+    let Some(boundary) = boundary(headers) else {
         return Ok((Fields::read(&body), Vec::new()));
     };
     let whole = stream::iter([Ok::<Bytes, Infallible>(Bytes::from(body))]);
     let mut parts = multer::Multipart::new(whole, boundary);
-    let (mut fields, mut files) = (Vec::new(), Files::default());
+    let (mut fields, mut sent) = (Vec::new(), Vec::new());
     let broken = |_| Trouble::invalid("The form cannot be read.");
     while let Some(part) = parts.next_field().await.map_err(broken)? {
         let name = part.name().unwrap_or_default().to_owned();
@@ -64,18 +88,28 @@ pub async fn read(headers: &HeaderMap, body: Vec<u8>) -> Result<(Fields, Vec<Upl
                 fields.push((name, String::from_utf8_lossy(&bytes).into_owned()));
             }
             // A browser sends a file without a name when none was chosen.
-            Some(path) if !path.is_empty() => files.take(path, &bytes)?,
+            Some(path) if !path.is_empty() => sent.push((path, bytes)),
             _ => {}
         }
     }
-    Ok((Fields(fields), files.all))
+    if sent.is_empty() {
+        return Ok((Fields(fields), Vec::new()));
+    }
+    // It takes a while, and others wait for the threads that answer.
+    let unpacking = tokio::task::spawn_blocking(move || {
+        let mut files = Files { all: Vec::new(), bytes: 0, take_room };
+        sent.into_iter().try_for_each(|(path, bytes)| files.take(path, &bytes))?;
+        Ok(files.all)
+    });
+    let files = unpacking.await.unwrap_or_else(|_| Err(Trouble::invalid("The files are broken.")));
+    Ok((Fields(fields), files?))
 }
 
 /// Files so far.
-#[derive(Default)]
 struct Files {
     all: Vec<Upload>,
     bytes: usize,
+    take_room: TakeRoom,
 }
 
 impl Files {
@@ -83,11 +117,18 @@ impl Files {
         if bytes.starts_with(b"PK\x03\x04") {
             return self.unpack(&path, bytes);
         }
-        self.add(path, bytes)
+        (self.take_room)(bytes.len())?;
+        self.add(path, bytes.to_vec())
     }
 
     fn unpack(&mut self, path: &str, bytes: &[u8]) -> Result<(), Trouble> {
         let broken = || Trouble::invalid(format!("{path} is no ZIP archive that can be read."));
+        // The directory is read as a whole, and takes more memory than it has bytes.
+        let entries = bytes.windows(ENTRY.len()).filter(|start| *start == ENTRY).count();
+        if entries > MAX_FILES {
+            return Err(too_many());
+        }
+        (self.take_room)(entries * FILE_BYTES)?;
         let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|_| broken())?;
         for number in 0..archive.len() {
             let file = archive.by_index(number).map_err(|_| broken())?;
@@ -97,27 +138,38 @@ impl Files {
             }
             // What the archive says of the size may be wrong.
             let mut text = Vec::new();
-            file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|_| broken())?;
-            self.add(name, &text)?;
+            let mut file = file.take(MAX_FILE_BYTES + 1);
+            loop {
+                let piece = file.by_ref().take(PIECE).read_to_end(&mut text);
+                let bytes = piece.map_err(|_| broken())?;
+                if bytes == 0 {
+                    break;
+                }
+                (self.take_room)(bytes)?;
+            }
+            self.add(name, text)?;
         }
         Ok(())
     }
 
-    fn add(&mut self, path: String, bytes: &[u8]) -> Result<(), Trouble> {
+    fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<(), Trouble> {
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(Trouble::invalid(format!("{path} has more than {MAX_FILE_BYTES} bytes.")));
         }
         self.bytes += bytes.len();
         if self.all.len() >= MAX_FILES || self.bytes > MAX_BYTES {
-            let problem = format!("Send at most {MAX_FILES} files and {MAX_BYTES} bytes at once.");
-            return Err(Trouble::invalid(problem));
+            return Err(too_many());
         }
-        let Ok(text) = String::from_utf8(bytes.to_vec()) else {
+        let Ok(text) = String::from_utf8(bytes) else {
             return Err(Trouble::invalid(format!("{path} is not text in UTF-8.")));
         };
         self.all.push(Upload { path, text });
         Ok(())
     }
+}
+
+fn too_many() -> Trouble {
+    Trouble::invalid(format!("Send at most {MAX_FILES} files and {MAX_BYTES} bytes at once."))
 }
 
 #[cfg(test)]
@@ -135,7 +187,22 @@ mod tests {
         writer.finish().unwrap().into_inner()
     }
 
+    /// Room for so many bytes.
+    fn room(mut left: usize) -> TakeRoom {
+        Box::new(move |bytes| {
+            left = left.checked_sub(bytes).ok_or_else(|| Trouble::invalid("There is no room."))?;
+            Ok(())
+        })
+    }
+
     async fn sent(parts: &[(&str, &[u8])]) -> Result<(Fields, Vec<Upload>), Trouble> {
+        sent_into(parts, room(usize::MAX)).await
+    }
+
+    async fn sent_into(
+        parts: &[(&str, &[u8])],
+        room: TakeRoom,
+    ) -> Result<(Fields, Vec<Upload>), Trouble> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, "multipart/form-data; boundary=XX".parse().unwrap());
         let mut body = Vec::new();
@@ -147,7 +214,7 @@ mod tests {
             body.extend_from_slice(b"\r\n");
         }
         body.extend_from_slice(b"--XX--\r\n");
-        read(&headers, body).await
+        read(&headers, body, room).await
     }
 
     #[tokio::test]
@@ -183,6 +250,26 @@ mod tests {
         assert!(sent(&[(file, &bomb)]).await.is_err());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, "multipart/form-data; boundary=XX".parse().unwrap());
-        assert!(read(&headers, b"--XX\r\nnothing".to_vec()).await.is_err());
+        assert!(read(&headers, b"--XX\r\nnothing".to_vec(), room(0)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_unpacked_takes_room_as_it_comes() {
+        let archive = "name=\"files\"; filename=\"all.zip\"";
+        let text = vec![b' '; 1 << 20];
+        let packed = zipped(&[("a.md", &text), ("b.md", &text)]);
+        let within = async |bytes| sent_into(&[(archive, &packed)], room(bytes)).await;
+        assert_eq!(within((2 << 20) + 200_000).await.unwrap().1.len(), 2);
+        // There is no room for the second file, nor for much of the first.
+        for bytes in [3 << 19, 100_000] {
+            assert_eq!(within(bytes).await.unwrap_err().message, "There is no room.");
+        }
+        // A directory alone takes room, and is bounded.
+        let packed = zipped(&[("a.png", b""), ("b.png", b""), ("c.png", b"")]);
+        assert!(sent_into(&[(archive, &packed)], room(3 * FILE_BYTES - 1)).await.is_err());
+        assert!(sent_into(&[(archive, &packed)], room(3 * FILE_BYTES)).await.is_ok());
+        let many = [packed, ENTRY.repeat(MAX_FILES)].concat();
+        let refused = sent_into(&[(archive, &many)], room(usize::MAX)).await.unwrap_err();
+        assert_eq!(refused.message, too_many().message);
     }
 }

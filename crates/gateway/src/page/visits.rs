@@ -3,7 +3,7 @@
 //! up anew with each request, so that one that was revoked ends its visits at once. Visits end with the
 //! process.
 
-use crate::shares::{Hash, Shares};
+use crate::fair_table::{FairTable, Hash};
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine;
@@ -28,7 +28,7 @@ const MANY: usize = 10_000;
 pub struct Visits {
     random: SystemRandom,
     key: hmac::Key,
-    known: Mutex<Shares<Known>>,
+    known: Mutex<FairTable<Known>>,
 }
 
 struct Known {
@@ -48,7 +48,7 @@ impl Visits {
         let mut secret = [0; 32];
         random.fill(&mut secret).map_err(|_| "there are no random numbers".to_owned())?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
-        Ok(Self { random, key, known: Mutex::new(Shares::new(MANY)) })
+        Ok(Self { random, key, known: Mutex::new(FairTable::new(MANY)) })
     }
 
     /// A cookie that nobody has; `None` without random numbers.

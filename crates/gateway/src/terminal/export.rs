@@ -3,11 +3,12 @@
 use super::{PATIENCE_WITH_MANY, memory_of, plain, say};
 use crate::args::Export;
 use crate::memory::{Memory, MemoryError, Param, column};
+use crate::screen;
 use serde_json::Value;
-use std::fs::OpenOptions;
-use std::io::{self, BufWriter, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -21,27 +22,53 @@ const PAGE: i32 = 1_000;
 pub async fn export(options: Export) -> Result<bool, String> {
     let (memory, user) = memory_of(&options.person).await?;
     if options.file == Path::new("-") {
+        let is_terminal = io::stdout().is_terminal();
         let mut to = BufWriter::new(io::stdout().lock());
-        let count = all(&memory, &user, &mut to).await?;
+        let count = all(&memory, &user, &mut to, is_terminal).await?;
         to.flush().map_err(|error| error.to_string())?;
         say(&format!("{count} memories are written."));
         return Ok(true);
     }
     let unwritten = |error: io::Error| format!("{}: {error}", options.file.display());
-    let mut part = options.file.clone().into_os_string();
-    part.push(".part");
-    // It is for its owner to read.
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
+    let part = Part::new(&options.file);
+    // It is for its owner to read, and was not there before: another account may have made one.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part.0);
     let mut to = BufWriter::new(file.map_err(unwritten)?);
-    let count = all(&memory, &user, &mut to).await?;
+    let count = tokio::select! {
+        count = all(&memory, &user, &mut to, false) => count?,
+        _ = tokio::signal::ctrl_c() => return Err("stopped: nothing is written".to_owned()),
+    };
     let file = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
-    file.sync_all().and_then(|()| std::fs::rename(&part, &options.file)).map_err(unwritten)?;
+    file.sync_all().and_then(|()| fs::rename(&part.0, &options.file)).map_err(unwritten)?;
     say(&format!("{count} memories are written to {}.", options.file.display()));
     Ok(true)
 }
 
+/// A file that is not whole, of a name that nobody else knows. It is gone when this is.
+struct Part(PathBuf);
+
+impl Part {
+    fn new(file: &Path) -> Self {
+        let mut part = file.to_path_buf().into_os_string();
+        part.push(format!(".{}.part", Uuid::new_v4().simple()));
+        Self(part.into())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Once it is whole, it has its own name.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// Writes all of it, oldest first.
-async fn all(memory: &Memory, user: &str, to: &mut impl Write) -> Result<u64, String> {
+async fn all(
+    memory: &Memory,
+    user: &str,
+    to: &mut impl Write,
+    is_terminal: bool,
+) -> Result<u64, String> {
     let (mut count, mut from) = (0, None);
     loop {
         let page = page(memory, user, from.as_ref()).await.map_err(|error| plain(&error))?;
@@ -49,6 +76,8 @@ async fn all(memory: &Memory, user: &str, to: &mut impl Write) -> Result<u64, St
         let is_last = page.len() < PAGE as usize;
         let shown = if is_last { page.len() } else { page.len() - 1 };
         for (line, _) in &page[..shown] {
+            let line = line.to_string();
+            let line = if is_terminal { screen::json(&line) } else { line };
             writeln!(to, "{line}").map_err(|error| error.to_string())?;
         }
         count += shown as u64;

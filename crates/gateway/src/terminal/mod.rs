@@ -15,6 +15,7 @@ pub use import::import;
 use crate::args::Person;
 use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
+use crate::screen;
 use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::process::ExitCode;
@@ -26,11 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one statement with many memories may take.
 const PATIENCE_WITH_MANY: Duration = Duration::from_secs(300);
 
-/// Says something to the person, beside what is asked for on standard output: without what would move a
-/// terminal's cursor, for it may quote a file.
+/// Says something to the person, beside what is asked for on standard output.
 fn say(text: &str) {
     // Where standard error is gone, there is no place to say so.
-    let _ = writeln!(std::io::stderr().lock(), "{}", text.replace(char::is_control, " "));
+    let _ = writeln!(std::io::stderr().lock(), "{}", screen::line(text));
 }
 
 /// How a command ends: whether nothing was wrong, or why it stopped.
@@ -63,12 +63,6 @@ async fn user_of(person: &Person, memory: &Memory) -> Result<String, String> {
         }
     };
     Ok(user)
-}
-
-/// A text without what would move a terminal's cursor, in its own lines.
-fn harmless(text: &str) -> String {
-    let keeps = |letter: &char| !letter.is_control() || matches!(letter, '\n' | '\t');
-    text.chars().filter(keeps).collect()
 }
 
 /// An error for the person whose memory it is, who may read what the database says.

@@ -2,6 +2,7 @@
 
 mod admins;
 mod answers;
+mod broken_off;
 mod clients;
 mod demo;
 mod doctor;
@@ -9,6 +10,7 @@ mod failures;
 mod http;
 mod jwts;
 mod kills;
+mod leaving;
 mod limits;
 mod mcp;
 mod mem0;

@@ -1,10 +1,11 @@
 //! TLS between the gateway and the database: a real server with `ssl = on`, and the words of libpq.
 
 use crate::http::{chat, says};
+use crate::leaving::call;
 use crate::upstream::Upstream;
 use crate::{NEVER_LATE, PATIENCE, ROLE, database};
-use memory_agent_e2e::memory::{run, values};
-use memory_agent_e2e::{Certificates, Cluster, Gateway, bindir, wait_until};
+use memory_agent_e2e::memory::{run, value, values};
+use memory_agent_e2e::{Certificates, Cluster, Gateway, bindir, json, wait_until};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -157,4 +158,28 @@ fn a_chat_goes_over_tls() {
     });
     let reply = chat(&gateway, &[], &says("s", "And again."));
     assert_eq!((reply.status, reply.header("x-memory-failed")), (200, Some("recall,store")));
+}
+
+#[test]
+fn a_statement_is_cancelled_over_tls() {
+    let server = Server::start();
+    server.cluster.alter_system("ssl", Some("on"));
+    let words = format!("sslmode=verify-full {}", server.authority("ca.pem"));
+    let gateway = Gateway::start(&["--database", &server.place(NAME, &words), "--user", "ann"]);
+    let mut superuser = server.cluster.connect("tls");
+    let mut lock = superuser.transaction().unwrap();
+    lock.batch_execute("LOCK TABLE memory_agent.entries IN ACCESS EXCLUSIVE MODE").unwrap();
+    let search = json!({"query": "anything"});
+    let connection = call(&gateway, None, "search_memories", &search);
+    let mut watcher = server.cluster.connect("tls");
+    wait_until(PATIENCE, "the search to wait for the lock", || {
+        let waits = "SELECT count(*) FROM pg_stat_activity \
+                      WHERE application_name = 'memory-agent' AND wait_event_type = 'Lock'";
+        value::<i64>(&mut watcher, waits, &[]) > 0
+    });
+    drop(connection);
+    // The lock is still held, and a lost connection would be told otherwise.
+    wait_until(PATIENCE, "the search to be cancelled", || {
+        server.cluster.log().contains("canceling statement due to user request")
+    });
 }

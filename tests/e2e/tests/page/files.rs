@@ -1,9 +1,13 @@
 //! Export and import: what one takes along, another brings back.
 
 use crate::reader::{Reader, read};
-use crate::{database, gateway, with_life};
-use memory_agent_e2e::Client;
-use memory_agent_e2e::memory::{run, values};
+use crate::{NEVER_LATE, ROLE, cluster, database, gateway, with_life};
+use memory_agent_e2e::memory::{run, value, values};
+use memory_agent_e2e::{Client, Gateway, wait_until};
+use std::process::Command;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Everything that files carry, in order.
 fn everything(client: &mut Client) -> Vec<String> {
@@ -66,4 +70,86 @@ fn files_that_are_wrong_are_named_and_the_others_stored() {
     assert_eq!(reader.upload("/ui/import", &[]).status, 400);
     assert_eq!(reader.upload("/ui/import", &[("x.zip", b"PK\x03\x04nothing")]).status, 400);
     assert_eq!(reader.upload("/ui/import", &[("x.md", &[0xff, 0xfe])]).status, 400);
+}
+
+/// An archive of so many files, each of which is mostly blanks.
+fn bomb(files: u32, bytes: usize) -> Vec<u8> {
+    let script = format!(
+        "import io, sys, zipfile\n\
+         out = io.BytesIO()\n\
+         with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as archive:\n\
+         \x20   for n in range({files}):\n\
+         \x20       archive.writestr(f'entries/s/facts/{{n}}.md', \
+                       f'---\\nrole: memory\\n---\\nNumber {{n}}.' + ' ' * {bytes})\n\
+         sys.stdout.buffer.write(out.getvalue())"
+    );
+    let output = Command::new("/usr/bin/python3").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn stored(client: &mut Client) -> i64 {
+    value(client, "SELECT count(*) FROM memory_agent.entries", &[])
+}
+
+#[test]
+fn what_is_unpacked_counts_with_the_bodies_of_requests() {
+    let mut client = database("files_unpacked");
+    let to = Gateway::database(cluster(), ROLE, "files_unpacked");
+    let limits = ["--max-body", "1000000", "--max-bodies", "8000000"];
+    let fixed = ["--database", &to, "--upstream", "http://127.0.0.1:9", "--patience", NEVER_LATE];
+    let gateway = Gateway::start(&[&fixed[..], &limits].concat());
+    let [ann, bob]: [String; 2] = ["ann", "bob"]
+        .map(|user| value(&mut client, "SELECT memory_create_token($1, 'browser')", &[&user]));
+    let (mut ann, mut bob) = (Reader::signed_in(&gateway, &ann), Reader::signed_in(&gateway, &bob));
+    ann.page("/ui/files");
+    bob.page("/ui/files");
+    // A quarter of the room is what one user has.
+    let packed = bomb(5, 900_000);
+    assert!(packed.len() < 100_000);
+    let refused = ann.upload("/ui/import", &[("all.zip", &packed)]);
+    assert_eq!(refused.status, 429, "{}", read(refused.text()));
+    assert_eq!(stored(&mut client), 0);
+    // It is free again, and small ones are let in.
+    for reader in [&mut ann, &mut bob] {
+        reader.page("/ui/files");
+        let reply = reader.upload("/ui/import", &[("some.zip", &bomb(1, 900_000))]);
+        let text = read(reply.text());
+        assert!(text.contains("1 file is in memory."), "{text}");
+    }
+}
+
+#[test]
+fn one_import_at_a_time() {
+    let mut client = database("files_turns");
+    run(
+        &mut client,
+        "CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             PERFORM pg_advisory_xact_lock_shared(4712); RETURN NEW; END $$; \
+         CREATE TRIGGER hold_up BEFORE INSERT ON memory_agent.entries \
+             FOR EACH ROW EXECUTE FUNCTION hold_up()",
+    );
+    let mut holder = cluster().connect("files_turns");
+    run(&mut holder, "SELECT pg_advisory_lock(4712)");
+    let gateway = gateway("files_turns", Some("ann"));
+    let mut reader = Reader::of(&gateway);
+    reader.page("/ui/files");
+    let mut other = Reader::of(&gateway);
+    other.page("/ui/files");
+    let file = b"---\nrole: memory\n---\nAnn likes tea.\n".as_slice();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| reader.upload("/ui/import", &[("tea.md", file)]).status);
+        wait_until(PATIENCE, "the import to be held up", || {
+            let waits = "SELECT count(*) FROM pg_stat_activity \
+                          WHERE datname = current_database() AND wait_event = 'advisory'";
+            value::<i64>(&mut client, waits, &[]) == 1
+        });
+        let refused = other.upload("/ui/import", &[("tea.md", file)]);
+        let text = read(refused.text());
+        assert!(refused.status == 429 && text.contains("An import of yours is running"), "{text}");
+        run(&mut holder, "SELECT pg_advisory_unlock(4712)");
+        assert_eq!(first.join().unwrap(), 200);
+    });
+    assert_eq!(other.upload("/ui/import", &[("tea.md", file)]).status, 200);
+    assert_eq!(stored(&mut client), 1);
 }

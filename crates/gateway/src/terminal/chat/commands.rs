@@ -1,7 +1,8 @@
 //! What a line of the conversation asks for, and the commands that read and change memory.
 
-use super::{Conversation, harmless, plain, print, say};
+use super::{Conversation, plain, print, say};
 use crate::memory::{End, MemoryError, Param, column};
+use crate::screen;
 use serde_json::Value;
 use std::fmt::Write;
 use tokio_postgres::Row;
@@ -238,7 +239,7 @@ pub fn messages(list: &Value) -> String {
 
 /// The beginning of a text, in one line.
 pub fn beginning(text: &str) -> String {
-    let text = harmless(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = screen::lines(text).split_whitespace().collect::<Vec<_>>().join(" ");
     match text.char_indices().nth(SHOWN) {
         None => text,
         Some((end, _)) => format!("{}…", text[..end].trim_end()),

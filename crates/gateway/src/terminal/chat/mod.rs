@@ -6,13 +6,14 @@ mod debug;
 mod input;
 mod talk;
 
-use super::{harmless, plain, say, user_of};
+use super::{plain, say, user_of};
 use crate::args::Chat;
 use crate::gateway::Gateway;
 use crate::http_server;
 use crate::log;
 use crate::memory::{Memory, Param, column};
 use crate::metrics::Metrics;
+use crate::screen;
 use crate::upstream::{KeyIn, Upstream};
 use commands::Command;
 use input::{Input, Line};
@@ -23,8 +24,8 @@ use std::time::Duration;
 use talk::{Said, Talk};
 use tokio_postgres::types::Type;
 
-/// What is stored behind a chat's back, what a command reads, and the page's worth of that.
-const CONNECTIONS: usize = 3;
+/// So many that a recall, and what is stored behind a chat's back, have two: see `lending.rs`.
+const CONNECTIONS: usize = 5;
 /// Longest silence of the upstream.
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long what is being stored may take at the end.
@@ -192,5 +193,5 @@ impl Conversation {
 fn print(text: &str) {
     let mut to = std::io::stdout().lock();
     // A terminal that is gone shows nothing, and the answer is stored all the same.
-    let _ = to.write_all(harmless(text).as_bytes()).and_then(|()| to.flush());
+    let _ = to.write_all(screen::lines(text).as_bytes()).and_then(|()| to.flush());
 }

@@ -4,9 +4,8 @@ use super::{Ended, ended, program};
 use crate::upstream::{Upstream, chunk};
 use crate::{ROLE, cluster, database, stored};
 use memory_agent_e2e::memory::{run, value};
-use memory_agent_e2e::{Gateway, Json, Programs, bindir, json};
+use memory_agent_e2e::{Gateway, Json, Programs, json};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
 
 /// Talks for ann, in a database.
 fn arguments(name: &str, upstream: &Upstream, more: &[&str]) -> Vec<String> {
@@ -22,14 +21,9 @@ fn talk(name: &str, upstream: &Upstream, more: &[&str], lines: &[&str]) -> Ended
     ended(&mut program(&arguments), &(lines.join("\n") + "\n"))
 }
 
-/// Talks at a terminal, as `pty.py` says.
+/// Talks at a terminal.
 fn at_a_terminal(name: &str, upstream: &Upstream, more: &[&str], script: &[Json]) -> Ended {
-    let mut python = Command::new("/usr/bin/python3");
-    python.args(["-c", include_str!("pty.py")]).arg(bindir().join("memory-agent"));
-    python.args(arguments(name, upstream, more)).env_clear().env("TERM", "xterm");
-    python.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let script: Vec<String> = script.iter().map(Json::to_string).collect();
-    ended(&mut python, &script.join("\n"))
+    super::at_a_terminal(&arguments(name, upstream, more), script)
 }
 
 #[test]
@@ -219,7 +213,7 @@ fn without_memory_it_goes_on_and_says_so() {
 fn an_answer_moves_no_cursor() {
     let upstream = Upstream::start(|_, answer| {
         answer.begin();
-        answer.says("\u{1b}[2J\u{7}Red\u{9b}31m\n\tEnd");
+        answer.says("\u{1b}[2J\u{7}Red\u{9b}31m\n\tE\u{202e}n\u{2066}d");
         answer.done();
     });
     drop(database(cluster(), "talk_cursor"));

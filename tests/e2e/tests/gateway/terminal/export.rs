@@ -1,9 +1,9 @@
 //! `memory-agent export`, and `import` of what it wrote.
 
-use super::run_on;
-use crate::{cluster, database};
+use super::{at_a_terminal, run_on};
+use crate::{ROLE, cluster, database};
 use memory_agent_e2e::memory::{run, values};
-use memory_agent_e2e::{Client, Json, Programs};
+use memory_agent_e2e::{Client, Gateway, Json, Programs};
 use std::os::unix::fs::PermissionsExt;
 
 /// What the views show that an export carries.
@@ -84,4 +84,57 @@ fn a_file_is_there_only_when_it_is_whole() {
     let ended = run_on("export_nowhere", &["export", "--user", "ann", &file], "");
     assert_eq!(ended.status, Some(1), "{}", ended.said);
     assert!(!std::path::Path::new(&file).exists());
+}
+
+/// The names of files beside one.
+fn beside(file: &str) -> Vec<String> {
+    let (directory, name) = file.rsplit_once('/').unwrap();
+    let names = std::fs::read_dir(directory).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|found| found.starts_with(name)).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_part_file_of_another_account_stays_theirs() {
+    let mut client = database(cluster(), "export_part");
+    run(&mut client, "SELECT memory_add('Ann likes tea.', infer => false, user_id => 'ann')");
+    let file = Programs::of(cluster()).file("planted.jsonl");
+    let planted = format!("{file}.part");
+    std::fs::write(&planted, "theirs").unwrap();
+    std::fs::set_permissions(&planted, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let ended = run_on("export_part", &["export", "--user", "ann", &file], "");
+    assert_eq!(ended.status, Some(0), "{}", ended.said);
+    assert_eq!(std::fs::read_to_string(&planted).unwrap(), "theirs");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("Ann likes tea."));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    // Nothing is left of an export that fails, either: a directory has the name.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let ended = run_on("export_part", &["export", "--user", "ann", &file], "");
+    assert_eq!(ended.status, Some(1), "{}", ended.said);
+    assert_eq!(beside(&file), ["planted.jsonl", "planted.jsonl.part"]);
+}
+
+#[test]
+fn a_terminal_shows_no_character_that_does_something() {
+    const TEXT: &str = "Tea\u{9b}31m \u{202e}is\u{2069} \u{7f}red\u{200f}.";
+    let mut client = database(cluster(), "export_terminal");
+    client.execute("SELECT memory_add($1, infer => false, user_id => 'ann')", &[&TEXT]).unwrap();
+    // A file has what is stored.
+    let piped = run_on("export_terminal", &["export", "--user", "ann", "-"], "").out;
+    assert!(piped.contains(TEXT), "{piped}");
+    let to = Gateway::database(cluster(), ROLE, "export_terminal");
+    let arguments = ["export", "--user", "ann", "--database", &to, "-"].map(str::to_owned);
+    let shown = at_a_terminal(&arguments, &[]);
+    assert_eq!(shown.status, Some(0), "{}", shown.said);
+    let is_unsafe = |letter: char| {
+        (letter.is_control() && !matches!(letter, '\r' | '\n'))
+            || matches!(letter, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!shown.out.contains(is_unsafe), "{:?}", shown.out);
+    let line = shown.out.lines().find(|line| line.starts_with('{')).unwrap();
+    let line: Json = serde_json::from_str(line).unwrap();
+    assert_eq!(line["content"], TEXT, "it means the same");
 }

@@ -5,7 +5,7 @@ mod export;
 mod import;
 
 use crate::{ROLE, cluster};
-use memory_agent_e2e::{Gateway, bindir};
+use memory_agent_e2e::{Gateway, Json, bindir};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -15,6 +15,16 @@ fn program(arguments: &[&str]) -> Command {
     command.args(arguments).env_clear();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// `memory-agent` with arguments at a terminal, and what is done there, as `pty.py` says.
+fn at_a_terminal(arguments: &[String], script: &[Json]) -> Ended {
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-c", include_str!("pty.py")]).arg(bindir().join("memory-agent"));
+    python.args(arguments).env_clear().env("TERM", "xterm");
+    python.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let script: Vec<String> = script.iter().map(Json::to_string).collect();
+    ended(&mut python, &script.join("\n"))
 }
 
 /// How it ended: the exit status, standard output, standard error.
