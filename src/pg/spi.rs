@@ -23,6 +23,7 @@ pub struct Params {
     types: Vec<pg_sys::Oid>,
     values: Vec<pg_sys::Datum>,
     nulls: Vec<c_char>,
+    has_nul: bool,
 }
 
 /// The parameters of a statement, `$1` first; `None` is NULL. `params![scope; value, ...]` begins with those of
@@ -39,9 +40,12 @@ impl Params {
     }
 
     /// Adds a value; `None` is NULL.
-    pub fn with<T: IntoDatum>(self, value: T) -> Self {
-        let datum = value.into_datum();
-        self.raw(T::type_oid(), datum)
+    pub fn with<T: IntoDatum>(mut self, value: T) -> Self {
+        let (type_oid, datum) = (T::type_oid(), value.into_datum());
+        let is_text = type_oid == pg_sys::TEXTOID;
+        // SAFETY: a datum of that type, which was just made.
+        self.has_nul |= is_text && datum.is_some_and(|text| unsafe { has_nul(text) });
+        self.raw(type_oid, datum)
     }
 
     /// Adds a datum of a type that has no Rust mapping of its own.
@@ -55,6 +59,26 @@ impl Params {
     /// How many parameters there are: the number of the one added last.
     pub fn len(&self) -> usize {
         self.types.len()
+    }
+
+    /// No text of PostgreSQL has a NUL, and much relies on that: an index finds a text with one equal to another
+    /// that `=` does not, so that INSERT ... ON CONFLICT inserts it, meets the other, and begins again for ever.
+    fn check(&self) -> PgResult<()> {
+        if self.has_nul {
+            let hint = "Leave the character out.";
+            return Err(Error::invalid("a text has U+0000, which PostgreSQL cannot store", hint));
+        }
+        Ok(())
+    }
+}
+
+/// # Safety
+/// `text` is a datum of the type text, not NULL.
+unsafe fn has_nul(text: pg_sys::Datum) -> bool {
+    // SAFETY: detoasting gives a whole varlena, which is read at once.
+    unsafe {
+        let text = pg_sys::pg_detoast_datum_packed(text.cast_mut_ptr());
+        pgrx::varlena::varlena_to_byte_slice(text).contains(&0)
     }
 }
 
@@ -234,6 +258,7 @@ impl Session {
         params: &mut Params,
         mut each: impl FnMut(&Row<'_>) -> PgResult<()>,
     ) -> PgResult<u64> {
+        params.check()?;
         let plan = in_callers_context(|| plans::plan(sql, &mut params.types))?;
         // SAFETY: the plan was made for these parameter types and is held; arrays have its arity.
         unsafe {
@@ -349,6 +374,7 @@ impl Session {
         batch: usize,
         mut each: impl FnMut(&Row<'_>) -> PgResult<ControlFlow<()>>,
     ) -> PgResult<()> {
+        params.check()?;
         let plan = in_callers_context(|| plans::plan(sql, &mut params.types))?;
         // SAFETY: as in `for_each`; the portal is closed below, or by transaction abort.
         unsafe {
