@@ -111,6 +111,9 @@ async fn run(options: Serve) -> Result<(), String> {
             log::write("memory_failed", json!({"step": "start", "reason": error.for_operator()}))
         }
     }
+    if options.user.is_none() || options.daily_tokens > 0 {
+        memory.may_look_up().await.map_err(|problem| format!("--database: {problem}"))?;
+    }
     let admins = match &options.admin_database {
         Some(database) => {
             let metrics = Arc::clone(&metrics);
