@@ -5,6 +5,7 @@ mod admins;
 mod answer;
 mod args;
 mod authentication;
+mod callers;
 mod chat;
 mod chat_form;
 mod chat_request;

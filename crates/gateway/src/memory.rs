@@ -1,6 +1,6 @@
 //! Memory as the gateway sees it: calls of `memory_*` functions, each in a transaction of its own that says
-//! first whose memory it is about. SQL is here, and in `mcp/queries.rs` and `mem0/queries.rs`, which ask through
-//! this.
+//! first whose memory it is about. SQL is here, and in `callers.rs`, `mcp/queries.rs` and `mem0/queries.rs`, which ask
+//! through this.
 
 use crate::database;
 use crate::extras::Extras;
@@ -17,7 +17,7 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 /// A turn that no client waits for any more is stored within this time, or not at all.
-const LAST_MOMENT: Duration = Duration::from_secs(30);
+pub const LAST_MOMENT: Duration = Duration::from_secs(30);
 /// Says who the statements of a transaction are for, and how long each may take.
 macro_rules! who {
     () => {
@@ -186,70 +186,6 @@ impl Memory {
         let rows = self.call("", self.patience, sql, &[]).await?;
         let row = rows.first().ok_or(MemoryError::Unexpected)?;
         Ok((column(row, 0)?, column(row, 1)?))
-    }
-
-    /// The user of the token with this SHA-256.
-    ///
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn token_user(&self, hash: &[u8]) -> Result<Option<String>, MemoryError> {
-        let sql = "SELECT memory_token_user($1)";
-        let rows = self.call("", self.patience, sql, &[(&hash, Type::BYTEA)]).await?;
-        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
-    }
-
-    /// Whether the role of the database has the level `gateway`, which looking up tokens and counting what is spent
-    /// need. The error says so; a database that does not answer may have given it.
-    ///
-    /// # Errors
-    /// What to grant.
-    pub async fn may_look_up(&self) -> Result<(), String> {
-        const NOT_PERMITTED: &str = "42501";
-        match self.token_user(&[0; 32]).await {
-            Err(MemoryError::Refused(said)) if said.code == NOT_PERMITTED => {
-                Err("tokens and spending need the level gateway of the database's role (SQLSTATE \
-                     42501): SELECT memory_grant('ROLE', 'gateway')"
-                    .to_owned())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Adds a guess to what a caller has spent today, and returns the sum; `None` when `at_most` is spent.
-    ///
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn spend(
-        &self,
-        caller: &[u8],
-        tokens: i64,
-        at_most: i64,
-    ) -> Result<Option<i64>, MemoryError> {
-        let sql = "SELECT memory_spend($1, $2, at_most => $3)";
-        self.spent(caller, tokens, at_most, self.patience, sql).await
-    }
-
-    /// Counts what a call took in the place of a guess.
-    ///
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn settle(&self, caller: &[u8], tokens: i64, guess: i64) -> Result<(), MemoryError> {
-        let sql = "SELECT memory_spend($1, $2, reserved => $3)";
-        self.spent(caller, tokens, guess, LAST_MOMENT, sql).await.map(drop)
-    }
-
-    async fn spent(
-        &self,
-        caller: &[u8],
-        tokens: i64,
-        other: i64,
-        patience: Duration,
-        sql: &str,
-    ) -> Result<Option<i64>, MemoryError> {
-        let params: [Param<'_>; 3] =
-            [(&caller, Type::BYTEA), (&tokens, Type::INT8), (&other, Type::INT8)];
-        let rows = self.call("", patience, sql, &params).await?;
-        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
     }
 
     /// What is remembered for the last of these messages. `looking` is used when it is settled what the recall

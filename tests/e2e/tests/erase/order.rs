@@ -74,6 +74,24 @@ fn a_session_that_is_new_to_an_erasure() {
     assert_eq!(left, ["One.", "Stop here."]);
 }
 
+/// A statement may write the memory of more users than the server's table of locks has room for.
+#[test]
+fn many_users_at_once() {
+    let mut client = shared_without_worker().database("erase_users").connect();
+    run(&mut client, "SET memory_agent.embed_on_ingest = off; BEGIN");
+    let stores = "SELECT count(memory_ingest('s' || t, 'user', 'x', user_id => 'u' || n)) \
+                    FROM generate_series(1, $1::int) n, generate_series(1, 2) t";
+    let held =
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'userlock' AND pid = pg_backend_pid()";
+    for (users, locks) in [(10, 10), (300, 64)] {
+        assert_eq!(value::<i64>(&mut client, stores, &[&users]), 2 * i64::from(users));
+        assert_eq!(value::<i64>(&mut client, held, &[]), locks);
+    }
+    run(&mut client, "COMMIT");
+    assert_eq!(value::<i64>(&mut client, stores, &[&1]), 2);
+    assert_eq!(value::<i64>(&mut client, held, &[]), 0);
+}
+
 /// Sessions and facts come and go while they are written.
 #[test]
 fn many_calls_at_once() {
