@@ -361,6 +361,10 @@ COMMENT ON VIEW memory_changes IS 'History of the session''s identity and of sha
 COMMENT ON VIEW memory_episodes IS 'Runs of related turns in the sessions of the session''s identity.';
 COMMENT ON VIEW memory_sessions IS 'Conversations of the session''s identity.';
 
+ALTER TABLE memory_agent.grants DROP CONSTRAINT grants_level_check;
+ALTER TABLE memory_agent.grants ADD CONSTRAINT grants_level_check
+    CHECK (level IN ('reader', 'user', 'gateway', 'admin'));
+
 -- What levels were granted on tables goes with renew_levels() below. What was granted by hand stays.
 CREATE OR REPLACE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -371,13 +375,14 @@ DECLARE
     member regprocedure;
 BEGIN
     allowed := CASE memory_grant.level
-        WHEN 'reader' THEN ARRAY['reader']
-        WHEN 'user'   THEN ARRAY['reader', 'user']
-        WHEN 'admin'  THEN ARRAY['reader', 'user', 'admin']
+        WHEN 'reader'  THEN ARRAY['reader']
+        WHEN 'user'    THEN ARRAY['reader', 'user']
+        WHEN 'gateway' THEN ARRAY['reader', 'user', 'gateway']
+        WHEN 'admin'   THEN ARRAY['reader', 'user', 'gateway', 'admin']
     END;
     IF allowed IS NULL THEN
         RAISE EXCEPTION 'unknown level "%"', coalesce(memory_grant.level, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are reader, user and admin.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are reader, user, gateway and admin.';
     END IF;
     PERFORM memory_agent.require_owner();
     PERFORM memory_agent.require_role(memory_grant.role);
@@ -444,6 +449,7 @@ CREATE TABLE memory_agent.spending (
     token_hash bytea NOT NULL,
     day        date NOT NULL,
     tokens     bigint NOT NULL,
+    reserved   bigint NOT NULL,
     PRIMARY KEY (token_hash)
 );
 
@@ -475,7 +481,8 @@ CREATE FUNCTION memory_token_user(token_hash bytea)
     RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_token_user_wrapper';
 
-CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEFAULT NULL)
+CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEFAULT NULL,
+                             reserved bigint DEFAULT NULL)
     RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_spend_wrapper';
 
@@ -511,7 +518,9 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_wait', 'user'), ('memory_retry', 'user'), ('memory_backfill', 'user'),
            ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
            ('memory_clear', 'user'), ('memory_erase', 'user'),
-           ('memory_ingest_once', 'user'), ('memory_token_user', 'user'), ('memory_spend', 'user'),
+           ('memory_ingest_once', 'user'),
+
+           ('memory_token_user', 'gateway'), ('memory_spend', 'gateway'),
 
            ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
            ('memory_create_vector_index', 'admin'),
@@ -530,11 +539,11 @@ COMMENT ON FUNCTION memory_revoke_token(text, text) IS
 COMMENT ON FUNCTION memory_list_tokens() IS
     'The tokens of all users, without their secrets. spent_today: what was spent with each since midnight UTC (memory_spend). Only for administrators.';
 COMMENT ON FUNCTION memory_token_user(bytea) IS
-    'The user of the token with this SHA-256; NULL if there is none or it has expired.';
+    'The user of the token with this SHA-256; NULL if there is none or it has expired. Needs the level gateway. Errors: 42501.';
 COMMENT ON FUNCTION memory_spent_today() IS
     'Tokens of language models that all callers of the gateway have spent since midnight UTC (memory_spend), including callers without a token. Only for administrators.';
-COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint) IS
-    'Adds tokens of a language model to what the caller with this SHA-256 has spent today (UTC), and returns the sum. at_most: add nothing and return NULL once this much is spent. Negative tokens correct an amount that was too high. Errors: 22023, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint, bigint) IS
+    'Adds tokens of a language model to what the caller with this SHA-256 has spent today (UTC), and returns the sum. at_most: tokens is a guess before a call and is reserved; add nothing and return NULL once this much is spent. reserved: tokens is what the call took, in the place of so many reserved tokens; never more is taken back than is reserved. The spending of callers that did not come for a week is forgotten. Needs the level gateway. Errors: 22023 for negative numbers, 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb) IS
     'Stores a turn unless it is stored already, and returns its id and whether it is new. It is stored already if the session has a turn of the last day with the same role and request_key (for role user also with the same content), or, for role user, if the session''s latest turn of that role has the same content. An empty request_key counts as none, an expired turn as not stored.';
 
@@ -630,7 +639,7 @@ COMMENT ON FUNCTION memory_export_json(text,text) IS
 COMMENT ON FUNCTION memory_import_json(jsonb,text) IS
     'Stores one object of memory_export_json and returns its id, NULL for settings. A memory is checked and stored as by memory_import_markdown; one that is stored with another content is updated, as by memory_update. A document''s chunks are memories; an archived conversation gets new chunks. An event of history is appended with op imported, and memory_history names the role that imported it, as a trace does in its body; an event or a trace whose id is there stays as it is. Settings are added to those that exist. Errors: 22023 for an object that cannot be read or stored; 23505 for an archive that is stored with another content, for a document whose text is stored with another id, for a fact_key that another fact holds; 55000 for an update of a memory that was replaced or forgotten meanwhile, and for another content of a summary that is not the active L3 of its session; 42809 as memory_import_markdown; 42501.';
 COMMENT ON FUNCTION memory_grant(regrole,text) IS
-    'Grants a role the level reader (recall), user (also store) or admin (also name any user, register models). Only for the extension''s owner (42501).';
+    'Grants a role the level reader (recall), user (also store), gateway (also look up tokens and count spending) or admin (also name any user, register models). Only for the extension''s owner (42501).';
 COMMENT ON FUNCTION memory_revoke(regrole) IS
     'Revokes a role''s level; returns whether it had one. Only for the extension''s owner (42501).';
 COMMENT ON FUNCTION memory_agent.visible_users() IS

@@ -267,7 +267,7 @@ CREATE TABLE memory_agent.attachments (
 
 CREATE TABLE memory_agent.grants (
     role_name  name NOT NULL,
-    level      text NOT NULL CHECK (level IN ('reader', 'user', 'admin')),
+    level      text NOT NULL CHECK (level IN ('reader', 'user', 'gateway', 'admin')),
     granted_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (role_name)
 );
@@ -288,6 +288,7 @@ CREATE TABLE memory_agent.spending (
     token_hash bytea NOT NULL,
     day        date NOT NULL,
     tokens     bigint NOT NULL,
+    reserved   bigint NOT NULL,
     PRIMARY KEY (token_hash)
 );
 

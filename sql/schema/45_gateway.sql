@@ -19,7 +19,8 @@ CREATE FUNCTION memory_token_user(token_hash bytea)
     RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_token_user_wrapper';
 
-CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEFAULT NULL)
+CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEFAULT NULL,
+                             reserved bigint DEFAULT NULL)
     RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_spend_wrapper';
 

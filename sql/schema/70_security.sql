@@ -64,7 +64,9 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_wait', 'user'), ('memory_retry', 'user'), ('memory_backfill', 'user'),
            ('memory_update', 'user'), ('memory_forget', 'user'), ('memory_restore', 'user'),
            ('memory_clear', 'user'), ('memory_erase', 'user'),
-           ('memory_ingest_once', 'user'), ('memory_token_user', 'user'), ('memory_spend', 'user'),
+           ('memory_ingest_once', 'user'),
+
+           ('memory_token_user', 'gateway'), ('memory_spend', 'gateway'),
 
            ('memory_register_model', 'admin'), ('memory_use_embedding_model', 'admin'),
            ('memory_create_vector_index', 'admin'),
@@ -83,13 +85,14 @@ DECLARE
     member regprocedure;
 BEGIN
     allowed := CASE memory_grant.level
-        WHEN 'reader' THEN ARRAY['reader']
-        WHEN 'user'   THEN ARRAY['reader', 'user']
-        WHEN 'admin'  THEN ARRAY['reader', 'user', 'admin']
+        WHEN 'reader'  THEN ARRAY['reader']
+        WHEN 'user'    THEN ARRAY['reader', 'user']
+        WHEN 'gateway' THEN ARRAY['reader', 'user', 'gateway']
+        WHEN 'admin'   THEN ARRAY['reader', 'user', 'gateway', 'admin']
     END;
     IF allowed IS NULL THEN
         RAISE EXCEPTION 'unknown level "%"', coalesce(memory_grant.level, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are reader, user and admin.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Levels are reader, user, gateway and admin.';
     END IF;
     PERFORM memory_agent.require_owner();
     PERFORM memory_agent.require_role(memory_grant.role);

@@ -159,7 +159,7 @@ COMMENT ON FUNCTION memory_export_json(text,text) IS
 COMMENT ON FUNCTION memory_import_json(jsonb,text) IS
     'Stores one object of memory_export_json and returns its id, NULL for settings. A memory is checked and stored as by memory_import_markdown; one that is stored with another content is updated, as by memory_update. A document''s chunks are memories; an archived conversation gets new chunks. An event of history is appended with op imported, and memory_history names the role that imported it, as a trace does in its body; an event or a trace whose id is there stays as it is. Settings are added to those that exist. Errors: 22023 for an object that cannot be read or stored; 23505 for an archive that is stored with another content, for a document whose text is stored with another id, for a fact_key that another fact holds; 55000 for an update of a memory that was replaced or forgotten meanwhile, and for another content of a summary that is not the active L3 of its session; 42809 as memory_import_markdown; 42501.';
 COMMENT ON FUNCTION memory_grant(regrole,text) IS
-    'Grants a role the level reader (recall), user (also store) or admin (also name any user, register models). Only for the extension''s owner (42501).';
+    'Grants a role the level reader (recall), user (also store), gateway (also look up tokens and count spending) or admin (also name any user, register models). Only for the extension''s owner (42501).';
 COMMENT ON FUNCTION memory_revoke(regrole) IS
     'Revokes a role''s level; returns whether it had one. Only for the extension''s owner (42501).';
 COMMENT ON FUNCTION memory_agent.visible_users() IS
@@ -242,10 +242,10 @@ COMMENT ON FUNCTION memory_revoke_token(text, text) IS
 COMMENT ON FUNCTION memory_list_tokens() IS
     'The tokens of all users, without their secrets. spent_today: what was spent with each since midnight UTC (memory_spend). Only for administrators.';
 COMMENT ON FUNCTION memory_token_user(bytea) IS
-    'The user of the token with this SHA-256; NULL if there is none or it has expired.';
+    'The user of the token with this SHA-256; NULL if there is none or it has expired. Needs the level gateway. Errors: 42501.';
 COMMENT ON FUNCTION memory_spent_today() IS
     'Tokens of language models that all callers of the gateway have spent since midnight UTC (memory_spend), including callers without a token. Only for administrators.';
-COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint) IS
-    'Adds tokens of a language model to what the caller with this SHA-256 has spent today (UTC), and returns the sum. at_most: add nothing and return NULL once this much is spent. Negative tokens correct an amount that was too high. Errors: 22023, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint, bigint) IS
+    'Adds tokens of a language model to what the caller with this SHA-256 has spent today (UTC), and returns the sum. at_most: tokens is a guess before a call and is reserved; add nothing and return NULL once this much is spent. reserved: tokens is what the call took, in the place of so many reserved tokens; never more is taken back than is reserved. The spending of callers that did not come for a week is forgotten. Needs the level gateway. Errors: 22023 for negative numbers, 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb) IS
     'Stores a turn unless it is stored already, and returns its id and whether it is new. It is stored already if the session has a turn of the last day with the same role and request_key (for role user also with the same content), or, for role user, if the session''s latest turn of that role has the same content. An empty request_key counts as none, an expired turn as not stored.';

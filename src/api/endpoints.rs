@@ -6,7 +6,7 @@ use crate::api::prelude::*;
 use crate::identity::grants;
 use crate::settings::providers::{NamedEndpoint, PROVIDERS};
 use crate::store::endpoints::{self, Listed};
-use memory_agent_core::limits::{ID_BYTES, MODEL_BYTES, WORD_BYTES};
+use memory_agent_core::limits::{MODEL_BYTES, WORD_BYTES};
 use memory_agent_core::llm_endpoint::{host, is_name};
 
 const NAMES: &str = "A name has letters, digits, \".\", \"_\" and \"-\", at most 63, and begins with a letter or a digit.";
@@ -71,12 +71,7 @@ fn memory_use_endpoint(
     agent_id: Option<String>,
 ) -> PgResult<()> {
     identity::require(Level::Admin)?;
-    if agent_id.as_ref().is_some_and(|agent| agent.is_empty() || agent.len() > ID_BYTES) {
-        return Err(Error::invalid(
-            format!("agent_id must have 1 to {ID_BYTES} bytes"),
-            "Leave it out for every agent that has no endpoint of its own.",
-        ));
-    }
+    agent_id.as_deref().map_or(Ok(()), |agent| identity::check_id("agent_id", agent))?;
     roles::write_as_owner(|spi| {
         if let Some(name) = &name
             && endpoints::find(spi, name)?.is_none()

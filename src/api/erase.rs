@@ -17,7 +17,7 @@ fn memory_erase(
     reason: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<JsonbText> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let caller = identity::resolve_kept(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let target = target(&caller, user_id.is_some(), session_id, id)?;
     if let Target::Session(key) = &target {
         window::confirm(key, None, "erase")?;
@@ -35,8 +35,8 @@ fn memory_erase_confirmed(
     reason: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<JsonbText> {
-    let (caller, key) =
-        window::session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let caller = identity::resolve_kept(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
+    let key = session(&caller, session_id.unwrap_or_default())?;
     window::confirm(&key, confirm_global, "erase")?;
     erase(&caller, &Target::Session(key), reason.as_deref())
 }
@@ -72,10 +72,7 @@ fn target(
     match (session_id, id) {
         (Some(_), Some(_)) => Err(Error::invalid("both session_id and id are given", hint)),
         (None, Some(id)) => Ok(Target::One(id)),
-        (Some(session_id), None) => {
-            text::validate_session_id(&session_id).map_err(Error::refused)?;
-            Ok(Target::Session(SessionKey::of(caller, session_id)))
-        }
+        (Some(session_id), None) => session(caller, session_id).map(Target::Session),
         (None, None) if names_user && !caller.agent_is_explicit => Ok(Target::User),
         (None, None) if names_user => {
             let hint = "An agent's memory is erased session by session.";
@@ -83,6 +80,11 @@ fn target(
         }
         (None, None) => Err(Error::invalid("nothing to erase is named", hint)),
     }
+}
+
+fn session(caller: &Caller, session_id: String) -> PgResult<SessionKey> {
+    identity::check_kept_id("session_id", &session_id)?;
+    Ok(SessionKey::of(caller, session_id))
 }
 
 /// Queues a new summary of what is left of a session, as if its turns had just come.

@@ -19,7 +19,7 @@ fn memory_export_json(
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> Result<SetOfIterator<'static, JsonbText>, ErrorReport> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    let caller = identity::resolve_kept(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     // As by the functions and views that show one of them at a time.
     let tells_past = caller.level >= Level::User;
     // All agents, unless one is named.

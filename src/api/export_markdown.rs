@@ -12,8 +12,8 @@ fn memory_export_markdown(
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<Rows<(String, String)>> {
-    let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
-    check_session(session_id.as_deref())?;
+    let caller = identity::resolve_kept(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
+    session_id.as_deref().map_or(Ok(()), |id| identity::check_kept_id("session_id", id))?;
     let session_id = schema::home_of(session_id.as_deref());
     let scope = ExportScope {
         user_id: &caller.user_id,

@@ -32,10 +32,7 @@ fn memory_create_token(
     }
     let token = new_token();
     let hash = Sha256::digest(token.as_bytes()).to_vec();
-    let is_new = roles::write_as_owner(|spi| {
-        tokens::tidy(spi)?;
-        tokens::insert(spi, &user_id, &name, hash, expires)
-    })?;
+    let is_new = roles::write_as_owner(|spi| tokens::insert(spi, &user_id, &name, hash, expires))?;
     if !is_new {
         let hint = "Choose another name, or call memory_revoke_token first.";
         return Err(Error::duplicate("the user has a token of this name", hint));
@@ -70,36 +67,51 @@ fn memory_spent_today(_limits: WithinLimits) -> PgResult<i64> {
     roles::read_as_owner(tokens::spent_today)
 }
 
-/// Knowing the hash is not knowing the token: this tells a caller nothing that the caller could not name anyway.
 #[pg_extern(sql = false)]
 fn memory_token_user(
     _limits: WithinLimits,
     token_hash: Option<Vec<u8>>,
 ) -> PgResult<Option<String>> {
-    identity::require(Level::User)?;
+    identity::require(Level::Gateway)?;
     match token_hash {
         Some(hash) => roles::read_as_owner(|spi| tokens::user_of(spi, hash)),
         None => Ok(None),
     }
 }
 
-/// What is asked before a call of the language model is a guess of it, and what is added afterwards corrects
-/// the guess: so calls that are made at the same time count, and so does one whose gateway was killed.
+/// What is added before a call of the language model is a guess of it, which is reserved until it is settled with
+/// what the call took: so calls that are made at the same time count, and so does one whose gateway was killed. Only
+/// what is reserved is taken back.
 #[pg_extern(sql = false)]
 fn memory_spend(
     _limits: WithinLimits,
     token_hash: Option<Vec<u8>>,
     tokens: Option<i64>,
     at_most: Option<i64>,
+    reserved: Option<i64>,
 ) -> PgResult<Option<i64>> {
-    identity::require(Level::User)?;
+    identity::require(Level::Gateway)?;
     let hash = token_hash.filter(|hash| hash.len() == HASH_BYTES);
-    let within = |number: &i64| (-MAX_TOKENS..=MAX_TOKENS).contains(number);
-    let (Some(hash), Some(tokens)) = (hash, tokens.filter(within)) else {
-        let hint = "Pass the SHA-256 of a token, and a number of tokens.";
-        return Err(Error::invalid("token_hash or tokens is missing or out of range", hint));
+    let within = |number: &i64| (0..=MAX_TOKENS).contains(number);
+    let (Some(hash), Some(tokens), true) =
+        (hash, tokens.filter(within), reserved.as_ref().is_none_or(within))
+    else {
+        let hint = "Pass the SHA-256 of a token, and numbers of tokens that are not negative.";
+        let problem = "token_hash, tokens or reserved is missing or out of range";
+        return Err(Error::invalid(problem, hint));
     };
-    let sum = roles::write_as_owner(|spi| tokens::spend(spi, hash, tokens, at_most))?;
+    if at_most.is_some() && reserved.is_some() {
+        let hint = "Pass at_most before a call of the language model, and reserved after it.";
+        return Err(Error::invalid("at_most and reserved exclude each other", hint));
+    }
+    let sum = roles::write_as_owner(|spi| {
+        let sum = tokens::spend(spi, hash, tokens, at_most, reserved)?;
+        // The first of its day.
+        if sum == Some(tokens) {
+            tokens::tidy(spi)?;
+        }
+        Ok(sum)
+    })?;
     debug1!("memory_agent: spend tokens={tokens} counted={}", sum.is_some());
     Ok(sum)
 }

@@ -14,6 +14,8 @@ words! {
         Reader = "reader",
         /// Also store.
         User = "user",
+        /// Also look up tokens and count what is spent, as the gateway does.
+        Gateway = "gateway",
         /// Also name any user, write shared memory, register models.
         Admin = "admin",
     }
@@ -86,6 +88,7 @@ pub fn readers_of_tables(spi: &Session) -> PgResult<i64> {
 const GRANTED: &str = "memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
       WHERE EXISTS (SELECT FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) a \
                      WHERE p.proname = CASE g.level WHEN 'admin' THEN 'memory_register_model' \
+                                                    WHEN 'gateway' THEN 'memory_spend' \
                                                     WHEN 'user' THEN 'memory_ingest' \
                                                     ELSE 'memory_recall' END \
                        AND a.grantee = r.oid AND a.privilege_type = 'EXECUTE' \

@@ -12,13 +12,11 @@ use crate::pg::roles::{as_owner, current_role_name, read_as_owner};
 use crate::settings::{Identity, IdentityMode, given_before_load};
 
 use memory_agent_core::claims::{self, ClaimsError};
+use memory_agent_core::ids::{self, IdError};
 use std::cell::Cell;
 
 /// The user id of memory that every user of the installation reads.
 pub const SHARED_USER: &str = "*";
-
-/// Longest user, agent or session id, in bytes: they are index keys.
-pub const MAX_ID_BYTES: usize = memory_agent_core::limits::ID_BYTES;
 
 const CLAIMS_HINT: &str =
     "Send a token with the user in its claim sub, or, as an administrator, pass user_id.";
@@ -74,6 +72,25 @@ pub fn resolve_at(
     user_argument: Option<&str>,
     agent_argument: Option<&str>,
 ) -> PgResult<Caller> {
+    resolve_by(check_id, level, user_argument, agent_argument)
+}
+
+/// The same for a call that only exports or erases: its arguments may name what older versions stored under ids
+/// that are refused now.
+pub fn resolve_kept(
+    user_argument: Option<&str>,
+    agent_argument: Option<&str>,
+    needed: Level,
+) -> PgResult<Caller> {
+    resolve_by(check_kept_id, require(needed)?, user_argument, agent_argument)
+}
+
+fn resolve_by(
+    check: fn(&str, &str) -> PgResult<()>,
+    level: Level,
+    user_argument: Option<&str>,
+    agent_argument: Option<&str>,
+) -> PgResult<Caller> {
     let settings = Identity::current();
     let identity = own_identity(&settings)?;
     let user_id = match (user_argument, identity) {
@@ -83,7 +100,7 @@ pub fn resolve_at(
             identity_without_setting(settings.mode)?
         }
         (Some(argument), identity) => {
-            check_id("user_id", argument)?;
+            check("user_id", argument)?;
             let contradicts = identity.as_deref().is_some_and(|own| own != argument);
             if (contradicts || argument == SHARED_USER) && level < Level::Admin {
                 return Err(Error::not_permitted(
@@ -98,11 +115,12 @@ pub fn resolve_at(
             argument.to_owned()
         }
     };
-    let (what, agent_id) = match agent_argument {
-        Some(agent) => ("agent_id", Some(agent.to_owned())),
-        None => ("memory_agent.agent_id", settings.agent_id),
-    };
-    agent_id.as_deref().map_or(Ok(()), |agent_id| check_id(what, agent_id))?;
+    let agent_id = agent_argument.map(str::to_owned).or(settings.agent_id);
+    match (agent_argument, &agent_id) {
+        (Some(agent), _) => check("agent_id", agent)?,
+        (None, Some(agent)) => check_id("memory_agent.agent_id", agent)?,
+        (None, None) => {}
+    }
     Ok(Caller { user_id, agent_id, agent_is_explicit: agent_argument.is_some(), level })
 }
 
@@ -189,7 +207,11 @@ pub fn writer_identity() -> PgResult<String> {
 /// The calling role as an identity; a role may be called anything, also `*`.
 fn role_identity() -> PgResult<String> {
     let name = current_role_name();
-    if name == SHARED_USER { Err(not_an_identity()) } else { Ok(name) }
+    if name == SHARED_USER {
+        return Err(not_an_identity());
+    }
+    check_id("the name of the role", &name)?;
+    Ok(name)
 }
 
 fn not_an_identity() -> ErrorReport {
@@ -262,13 +284,16 @@ fn current_level() -> PgResult<Level> {
     as_owner(|| grants::of(role))
 }
 
-/// Refuses ids that are empty or too long for an index key.
+/// Refuses what cannot be the id of a user or an agent.
 pub fn check_id(what: &str, id: &str) -> PgResult<()> {
-    if id.trim().is_empty() || id.len() > MAX_ID_BYTES {
-        return Err(Error::invalid(
-            format!("{what} must have 1 to {MAX_ID_BYTES} bytes and not be blank"),
-            "Use the id your application already has.",
-        ));
-    }
-    Ok(())
+    ids::check(id).map_err(refused(what))
+}
+
+/// Refuses what no version took as the id of a user, an agent or a session.
+pub fn check_kept_id(what: &str, id: &str) -> PgResult<()> {
+    ids::check_kept(id).map_err(refused(what))
+}
+
+fn refused(what: &str) -> impl Fn(IdError) -> ErrorReport {
+    move |error| Error::invalid(format!("{what} {error}"), ids::HINT)
 }

@@ -7,6 +7,7 @@ use crate::memory::lifecycle::{UPDATE, lock_document, restore_document};
 use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
+use crate::pg::locks::keep_erasures_out;
 use crate::settings::Effective;
 use crate::store::archives::{self, CONVERSATION, NewDocument, Whole};
 use crate::store::entries::content_hash;
@@ -88,6 +89,7 @@ impl Document {
         let chunks = cut(&text, &settings.content, (model, embed_now));
         roles::write_as_owner(|spi| {
             let now = pgrx::datum::datetime_support::now();
+            keep_erasures_out(&caller.user_id);
             if let Some(session_id) = &self.session_id {
                 let key = SessionKey::of(caller, session_id.clone());
                 sessions::lock(spi, &key, now)?;

@@ -18,6 +18,7 @@ use crate::store::entries::{content_hash, new_id};
 use crate::store::models::Kind;
 use crate::store::source_rows::SourceRow;
 use memory_agent_core::attached::{self, Change, Comparison};
+use memory_agent_core::ids;
 use memory_agent_core::tokens;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -367,7 +368,7 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>], configuration: &str) -> PgResult<bool> 
 }
 
 fn is_user(id: &str) -> bool {
-    id != identity::SHARED_USER && !id.trim().is_empty() && id.len() <= identity::MAX_ID_BYTES
+    id != identity::SHARED_USER && ids::check(id).is_ok()
 }
 
 /// A key as a message shows it.

@@ -4,6 +4,7 @@
 use crate::memory::prepare::embedder;
 use crate::memory::session_writer::facts_from;
 use crate::memory::{follow_ups, scope_settings};
+use crate::pg::locks::keep_erasures_out;
 use crate::pg::prelude::*;
 use crate::settings::Effective;
 use crate::store::entries::{self, FactsFrom};
@@ -31,6 +32,7 @@ impl<'a> Locked<'a> {
     /// Locks an entry, in the order that all writers keep: its session, or the user's global facts, comes first.
     /// `None` when there is no such entry.
     pub fn entry(spi: &Spi, user_id: &'a str, id: Uuid) -> PgResult<Option<Self>> {
+        keep_erasures_out(user_id);
         let Some(seen) = lifecycle::find(spi, user_id, id, false)? else { return Ok(None) };
         let session = match seen.session(user_id) {
             Some(key) => sessions::lock_existing(spi, &key)?.map(|_| key),
@@ -282,6 +284,7 @@ pub fn lock_document(
     user: &str,
     id: Uuid,
 ) -> PgResult<Option<(String, Option<String>)>> {
+    keep_erasures_out(user);
     let Some((agent_id, session_id)) = archives::home(spi, user, id)? else { return Ok(None) };
     if let Some(session_id) = session_id.clone() {
         let agent_id = agent_id.clone();

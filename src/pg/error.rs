@@ -2,6 +2,7 @@
 //! error codes. A few functions of `sql/schema` raise their own.
 
 use memory_agent_core::filter::FilterError;
+use memory_agent_core::ids;
 use memory_agent_core::markers::MarkerError;
 use memory_agent_core::text::TextError;
 pub use pgrx::pg_sys::panic::ErrorReport;
@@ -95,6 +96,7 @@ impl Refusal for TextError {
             Self::ContentTooLong { .. } => {
                 "Split the text, or raise memory_agent.max_content_bytes (in postgresql.conf, or what memory_configure stored)."
             }
+            Self::SessionId(_) => ids::HINT,
             _ => "See the COMMENT of the function for what its arguments accept.",
         }
     }

@@ -8,12 +8,26 @@
 
 use pgrx::pg_sys;
 use sha2::{Digest, Sha256};
+use std::cell::Cell;
+
+/// Most locks that one transaction shares. PostgreSQL has room for 64 locks of each connection by default.
+const MOST_SHARED: usize = 64;
+const NOT_AVAILABLE: pg_sys::LockAcquireResult::Type =
+    pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL;
+const NEW: pg_sys::LockAcquireResult::Type = pg_sys::LockAcquireResult::LOCKACQUIRE_OK;
 
 /// Something that can be locked.
 pub struct Lock(pg_sys::LOCKTAG);
 
+/// Waits for an erasure of the user's memory that is under way, and keeps others out until the end of the
+/// transaction: the first lock of all who write memory. An erasure locks what it finds; it would wait for who writes
+/// into a session that was made since, and that one for it, at the session's jobs.
+pub fn keep_erasures_out(user_id: &str) {
+    Lock::erasures(user_id).share();
+}
+
 impl Lock {
-    /// A user's erasures: they hold it alone, who stores what was read before shares it.
+    /// A user's erasures: they hold it alone, who writes the user's memory shares it.
     pub fn erasures(user_id: &str) -> Self {
         Self::of("erase", &[user_id])
     }
@@ -59,14 +73,29 @@ impl Lock {
     /// Shares it until the end of the transaction, unless another transaction holds it alone. Never waits.
     #[must_use]
     pub fn try_share(&self) -> bool {
-        self.acquire(pg_sys::ShareLock, true)
+        self.acquire(pg_sys::ShareLock, true) != NOT_AVAILABLE
     }
 
-    fn acquire(&self, mode: u32, try_only: bool) -> bool {
+    /// Waits until no other transaction holds it alone, and shares it until the end of the transaction. A
+    /// transaction does so with [`MOST_SHARED`] locks at most: each takes a place in the server's table of locks,
+    /// and one statement may be about any number of users.
+    fn share(&self) {
+        thread_local! {
+            static SHARED: Cell<(i64, usize)> = const { Cell::new((0, 0)) };
+        }
+        // SAFETY: reads backend state.
+        let transaction = unsafe { pg_sys::GetCurrentTransactionStartTimestamp() };
+        let (of, shared) = SHARED.get();
+        let shared = if of == transaction { shared } else { 0 };
+        if shared < MOST_SHARED {
+            let is_new = self.acquire(pg_sys::ShareLock, false) == NEW;
+            SHARED.set((transaction, shared + usize::from(is_new)));
+        }
+    }
+
+    fn acquire(&self, mode: u32, try_only: bool) -> pg_sys::LockAcquireResult::Type {
         // SAFETY: the tag is complete and copied; the transaction's end releases the lock. A wait ends with
         // an ERROR on cancel, lock_timeout and deadlock, as for every lock.
-        let outcome =
-            unsafe { pg_sys::LockAcquire(&self.0, mode as pg_sys::LOCKMODE, false, try_only) };
-        outcome != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+        unsafe { pg_sys::LockAcquire(&self.0, mode as pg_sys::LOCKMODE, false, try_only) }
     }
 }

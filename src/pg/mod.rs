@@ -9,6 +9,7 @@ pub mod latch;
 pub mod locked_file;
 pub mod locks;
 pub mod memory_context;
+pub mod params;
 pub mod pinned_settings;
 pub mod plans;
 pub mod preload;

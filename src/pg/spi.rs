@@ -1,5 +1,5 @@
-//! The one place that talks to SPI: typed parameters and rows, cursors that free what they fetched. Plans
-//! are those of `plans`.
+//! The one place that talks to SPI: typed rows, cursors that free what they fetched. Parameters are those of
+//! `params`, plans those of `plans`.
 //!
 //! pgrx's own client is not used because it decides by itself when a statement may write, and stops
 //! passing `read_only` once the transaction has an id. Recall must see one snapshot in one call,
@@ -8,55 +8,15 @@
 
 use crate::pg::error::{Error, PgResult};
 use crate::pg::memory_context::in_callers_context;
+use crate::pg::params::Params;
 use crate::pg::plans;
 use crate::pg::settings_level::{self, SettingsLevel};
 use crate::pg::sql_types::{JsonbText, Vector};
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::ffi::{c_char, c_int, c_long};
+use std::ffi::{c_int, c_long};
 use std::ops::ControlFlow;
-
-/// Parameters `$1, $2, ..` of a statement.
-#[derive(Default)]
-pub struct Params {
-    types: Vec<pg_sys::Oid>,
-    values: Vec<pg_sys::Datum>,
-    nulls: Vec<c_char>,
-}
-
-/// The parameters of a statement, `$1` first; `None` is NULL. `params![scope; value, ...]` begins with those of
-/// a scope or session.
-macro_rules! params {
-    ($scope:expr; $($value:expr),* $(,)?) => { $scope.params()$(.with($value))* };
-    ($($value:expr),* $(,)?) => { $crate::pg::spi::Params::new()$(.with($value))* };
-}
-pub(crate) use params;
-
-impl Params {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a value; `None` is NULL.
-    pub fn with<T: IntoDatum>(self, value: T) -> Self {
-        let datum = value.into_datum();
-        self.raw(T::type_oid(), datum)
-    }
-
-    /// Adds a datum of a type that has no Rust mapping of its own.
-    pub fn raw(mut self, type_oid: pg_sys::Oid, datum: Option<pg_sys::Datum>) -> Self {
-        self.types.push(type_oid);
-        self.nulls.push(if datum.is_some() { b' ' } else { b'n' } as c_char);
-        self.values.push(datum.unwrap_or(pg_sys::Datum::from(0)));
-        self
-    }
-
-    /// How many parameters there are: the number of the one added last.
-    pub fn len(&self) -> usize {
-        self.types.len()
-    }
-}
 
 /// One row of a result, taken apart once. Columns are numbered from 1.
 pub struct Row<'a> {
@@ -234,6 +194,7 @@ impl Session {
         params: &mut Params,
         mut each: impl FnMut(&Row<'_>) -> PgResult<()>,
     ) -> PgResult<u64> {
+        params.check()?;
         let plan = in_callers_context(|| plans::plan(sql, &mut params.types))?;
         // SAFETY: the plan was made for these parameter types and is held; arrays have its arity.
         unsafe {
@@ -349,6 +310,7 @@ impl Session {
         batch: usize,
         mut each: impl FnMut(&Row<'_>) -> PgResult<ControlFlow<()>>,
     ) -> PgResult<()> {
+        params.check()?;
         let plan = in_callers_context(|| plans::plan(sql, &mut params.types))?;
         // SAFETY: as in `for_each`; the portal is closed below, or by transaction abort.
         unsafe {

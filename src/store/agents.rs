@@ -2,6 +2,7 @@
 //! of all (`*`), and the columns of `memory_agent.sessions` that say the same for one session.
 
 use crate::identity::SHARED_USER;
+use crate::pg::locks::keep_erasures_out;
 use crate::store::facts::FactScope;
 use crate::store::prelude::*;
 use serde_json::Value;
@@ -57,6 +58,7 @@ pub fn configure_agent(
     settings: JsonbText,
     content_type: Option<&str>,
 ) -> PgResult<()> {
+    keep_erasures_out(user_id);
     spi.run(
         "INSERT INTO memory_agent.agents AS a (user_id, agent_id, settings, content_type) \
          VALUES ($1, $2, jsonb_strip_nulls($3), $4) \

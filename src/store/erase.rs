@@ -61,8 +61,8 @@ pub fn erase(
     target: &Target,
     reason: Option<&str>,
 ) -> PgResult<(Counts, Vec<SessionKey>)> {
-    // Before anything else is locked: who stored what was read of the user's memory before is waited for,
-    // and no other transaction does from now on.
+    // Before anything else is locked: who writes the user's memory is waited for, and no other transaction does
+    // from now on.
     Lock::erasures(user_id).hold();
     let mut erasure = Erasure { spi, user_id, event: new_id(), counts: Counts::default() };
     let resummarised = match target {
@@ -132,6 +132,11 @@ impl Erasure<'_> {
         self.lock_facts()?;
         // Jobs first: who runs one of them waits for this transaction, and finds it gone.
         self.delete_all_jobs()?;
+        // Writers of attached tables keep no erasure out, and lock entries in this order.
+        self.spi.execute(
+            "SELECT FROM memory_agent.entries e WHERE e.user_id = $1 ORDER BY e.created_at, e.id FOR UPDATE",
+            &mut self.params(),
+        )?;
         for table in [
             "entries",
             "entry_windows",

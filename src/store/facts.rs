@@ -2,7 +2,7 @@
 //! the validity of one.
 
 use crate::identity::Caller;
-use crate::pg::locks::Lock;
+use crate::pg::locks::{Lock, keep_erasures_out};
 use crate::store::prelude::*;
 use crate::store::scope;
 
@@ -87,6 +87,7 @@ record!(KeyHolder: id content_hash is_expired);
 /// Serialises writers of one agent's global facts of a user until the end of the transaction. Facts
 /// of a session are serialised by the lock on the session's row.
 pub fn lock_global(scope: &FactScope<'_>) {
+    keep_erasures_out(scope.user_id);
     Lock::global_facts(scope.user_id, scope.agent_id).hold();
 }
 

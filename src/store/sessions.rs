@@ -1,6 +1,7 @@
 //! `memory_agent.sessions`: one row per conversation, locked by every transaction that adds turns to it.
 
 use crate::identity::Caller;
+use crate::pg::locks::keep_erasures_out;
 use crate::pg::prelude::*;
 use crate::store::schema;
 
@@ -48,6 +49,7 @@ impl SessionKey {
 /// Creates the session if it is new, locks its row until the end of the transaction, and returns
 /// the open episode. `at` is the event time of what is about to be added.
 pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<Option<Uuid>> {
+    keep_erasures_out(&key.user_id);
     spi.one(
         "INSERT INTO memory_agent.sessions AS s (user_id, agent_id, session_id, created_at, last_turn_at) \
          VALUES ($1, $2, $3, $4, $4) \
@@ -60,6 +62,7 @@ pub fn lock(spi: &Spi, key: &SessionKey, at: TimestampWithTimeZone) -> PgResult<
 
 /// Locks an existing session; `None` when there is none. The inner value is its open episode.
 pub fn lock_existing(spi: &Spi, key: &SessionKey) -> PgResult<Option<Option<Uuid>>> {
+    keep_erasures_out(&key.user_id);
     spi.row(
         "SELECT s.open_episode_id FROM memory_agent.sessions s \
           WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3 FOR UPDATE",

@@ -56,20 +56,29 @@ pub fn user_of(spi: &Spi, hash: Vec<u8>) -> PgResult<Option<String>> {
     )
 }
 
-/// Adds to what a caller has spent today and returns the sum; `None`, and nothing is added, when `at_most`
-/// is spent. What is taken back after midnight must not become a credit.
-pub fn spend(spi: &Spi, hash: Vec<u8>, tokens: i64, at_most: Option<i64>) -> PgResult<Option<i64>> {
+/// Adds to what a caller has spent today and returns the sum. With `at_most` the tokens are a guess, which is
+/// reserved; `None`, and nothing is added, when so much is spent. With `reserved` they come in the place of what was
+/// reserved: no more is taken back than still is so today, for what was reserved yesterday must not become a credit.
+pub fn spend(
+    spi: &Spi,
+    hash: Vec<u8>,
+    tokens: i64,
+    at_most: Option<i64>,
+    reserved: Option<i64>,
+) -> PgResult<Option<i64>> {
+    const OF_TODAY: &str = "(s.day >= excluded.day)::int";
     spi.row(
         &format!(
-            "INSERT INTO memory_agent.spending AS s (token_hash, day, tokens) \
-             VALUES ($1, {TODAY}, greatest($2, 0)) \
+            "INSERT INTO memory_agent.spending AS s (token_hash, day, tokens, reserved) \
+             VALUES ($1, {TODAY}, greatest($2 - $4, 0), CASE WHEN $3 IS NULL THEN 0 ELSE $2 END) \
              ON CONFLICT (token_hash) DO UPDATE SET \
                  day = greatest(s.day, excluded.day), \
-                 tokens = greatest(CASE WHEN s.day >= excluded.day THEN s.tokens ELSE 0 END + $2, 0) \
+                 tokens = {OF_TODAY} * s.tokens + greatest($2 - $4, {OF_TODAY} * -s.reserved), \
+                 reserved = greatest({OF_TODAY} * s.reserved - $4, 0) + excluded.reserved \
              WHERE $3 IS NULL OR s.day < excluded.day OR s.tokens < $3 \
              RETURNING s.tokens"
         ),
-        &mut params![hash, tokens, at_most],
+        &mut params![hash, tokens, at_most, reserved.unwrap_or(0)],
     )
 }
 
@@ -83,8 +92,12 @@ pub fn spent_today(spi: &Spi) -> PgResult<i64> {
     )
 }
 
-/// Forgets the spending of callers that were not here for a week.
+/// Forgets the spending of callers that were not here for a week, but for those that are back just now.
 pub fn tidy(spi: &Spi) -> PgResult<()> {
-    let sql = format!("DELETE FROM memory_agent.spending s WHERE s.day < {TODAY} - 7");
+    let sql = format!(
+        "DELETE FROM memory_agent.spending t WHERE t.token_hash IN ( \
+            SELECT s.token_hash FROM memory_agent.spending s \
+             WHERE s.day < {TODAY} - 7 FOR UPDATE SKIP LOCKED)"
+    );
     spi.run(&sql, &mut params![])
 }

@@ -1,13 +1,12 @@
 //! Rows of attached tables: which of them can be remembered, and what becomes of the entry that a row
 //! has when the row changes.
 
-use crate::text::{self, MAX_SESSION_ID_BYTES, TextError};
+use crate::ids::{self, IdError};
+use crate::text::{self, TextError};
 
 /// Longest key of a row, in bytes of its JSON text: with the names of table and user it is the key of an
 /// index, and PostgreSQL's B-trees take 2,704 bytes.
 pub const MAX_KEY_BYTES: usize = 1800;
-/// Longest user id, in bytes.
-const MAX_USER_ID_BYTES: usize = crate::limits::ID_BYTES;
 
 /// A row of an attached table, as far as it decides what is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +30,10 @@ pub enum Refusal {
     MetadataTooLong { bytes: usize, max_bytes: usize },
     #[error("its user is '*', which is the shared memory and not a user")]
     SharedUser,
-    #[error("its user id must have 1 to {MAX_USER_ID_BYTES} bytes and not be blank")]
-    UserId,
-    #[error("its session id has {0} bytes, the limit is {MAX_SESSION_ID_BYTES}")]
-    SessionId(usize),
+    #[error("its user id {0}")]
+    UserId(IdError),
+    #[error("its session id {0}")]
+    SessionId(IdError),
     #[error("{0}")]
     Role(TextError),
     #[error("its primary key has {0} bytes, the limit is {MAX_KEY_BYTES}")]
@@ -55,14 +54,8 @@ pub fn admit(row: &Row<'_>, max_bytes: usize, fixed_user: bool) -> Result<bool, 
     if user_id == "*" && !fixed_user {
         return Err(Refusal::SharedUser);
     }
-    if user_id.trim().is_empty() || user_id.len() > MAX_USER_ID_BYTES {
-        return Err(Refusal::UserId);
-    }
-    if let Some(session_id) = row.session_id
-        && session_id.len() > MAX_SESSION_ID_BYTES
-    {
-        return Err(Refusal::SessionId(session_id.len()));
-    }
+    ids::check(user_id).map_err(Refusal::UserId)?;
+    row.session_id.map_or(Ok(()), ids::check).map_err(Refusal::SessionId)?;
     if row.key.len() > MAX_KEY_BYTES {
         return Err(Refusal::Key(row.key.len()));
     }
@@ -161,9 +154,11 @@ mod tests {
         let refused = [
             (Row { content: None, content_bytes: 101, ..ROW }, "has 101 bytes"),
             (Row { user_id: Some("*"), ..ROW }, "shared memory"),
-            (Row { user_id: Some(" "), ..ROW }, "user id"),
-            (Row { user_id: Some(&long), ..ROW }, "user id"),
-            (Row { session_id: Some(&long), ..ROW }, "session id has 513"),
+            (Row { user_id: Some(" "), ..ROW }, "user id is empty or blank"),
+            (Row { user_id: Some("ann "), ..ROW }, "user id begins or ends with a blank"),
+            (Row { user_id: Some(&long), ..ROW }, "user id is too long"),
+            (Row { session_id: Some(&long), ..ROW }, "session id is too long: 513 bytes"),
+            (Row { session_id: Some("a\n"), ..ROW }, "session id has a control character"),
             (Row { role: "king", ..ROW }, "unknown role"),
             (Row { key: &longest, ..ROW }, "primary key has 1801"),
             (Row { metadata_bytes: 101, ..ROW }, "metadata has 101"),

@@ -47,6 +47,7 @@ pub mod gate;
 pub mod grounding;
 pub mod highlights;
 pub mod history_chain;
+pub mod ids;
 pub mod jobs;
 pub mod json_answer;
 pub mod language;

@@ -1,5 +1,6 @@
 //! The text of an entry: what may be stored, and what is embedded and indexed.
 
+use crate::ids::{self, IdError};
 use std::borrow::Cow;
 
 pub use crate::lexical::{lexical_pieces, tsquery_any, without_overlong_words};
@@ -15,9 +16,6 @@ pub const KINDS: [&str; 3] = ["turn", "fact", "document"];
 /// belongs to no session; a conversation that is held under it is one, which all sessions recall.
 pub const GLOBAL: &str = "global";
 
-/// Longest session id, in bytes.
-pub const MAX_SESSION_ID_BYTES: usize = crate::limits::ID_BYTES;
-
 /// Text that cannot be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
@@ -25,14 +23,12 @@ pub enum TextError {
     EmptyContent,
     #[error("content is too long: {bytes} bytes, expected at most {max_bytes}")]
     ContentTooLong { bytes: usize, max_bytes: usize },
-    #[error("{0} holds a NUL character (U+0000), which PostgreSQL cannot store")]
-    Nul(&'static str),
+    #[error("content holds a NUL character (U+0000), which PostgreSQL cannot store")]
+    Nul,
     #[error("unknown role {0:?}: expected one of user, assistant, system, tool, memory")]
     UnknownRole(String),
-    #[error("session_id is empty: expected a name of 1 to {MAX_SESSION_ID_BYTES} bytes")]
-    EmptySessionId,
-    #[error("session_id is too long: {0} bytes, expected at most {MAX_SESSION_ID_BYTES}")]
-    SessionIdTooLong(usize),
+    #[error("session_id {0}")]
+    SessionId(IdError),
 }
 
 /// The text that is embedded, indexed and shown to the reranker: `name: content`
@@ -51,7 +47,7 @@ pub fn validate_content(content: &str, max_bytes: usize) -> Result<(), TextError
         return Err(TextError::ContentTooLong { bytes: content.len(), max_bytes });
     }
     if content.contains('\0') {
-        return Err(TextError::Nul("content"));
+        return Err(TextError::Nul);
     }
     if content.trim().is_empty() {
         return Err(TextError::EmptyContent);
@@ -69,17 +65,9 @@ pub fn validate_role(role: &str) -> Result<(), TextError> {
     }
 }
 
-/// Checks a session id: not empty, at most [`MAX_SESSION_ID_BYTES`].
+/// Checks a session id, as [`ids::check`] does all ids.
 pub fn validate_session_id(session_id: &str) -> Result<(), TextError> {
-    if session_id.is_empty() {
-        Err(TextError::EmptySessionId)
-    } else if session_id.len() > MAX_SESSION_ID_BYTES {
-        Err(TextError::SessionIdTooLong(session_id.len()))
-    } else if session_id.contains('\0') {
-        Err(TextError::Nul("session_id"))
-    } else {
-        Ok(())
-    }
+    ids::check(session_id).map_err(TextError::SessionId)
 }
 
 #[cfg(test)]
@@ -109,7 +97,7 @@ mod tests {
         assert_eq!(validate_content("a", 1), Ok(()));
         assert_eq!(validate_content("", 9), Err(TextError::EmptyContent));
         assert_eq!(validate_content(" \n\t\u{a0}", 9), Err(TextError::EmptyContent));
-        assert_eq!(validate_content("a\0b", 9), Err(TextError::Nul("content")));
+        assert_eq!(validate_content("a\0b", 9), Err(TextError::Nul));
         assert_eq!(
             validate_content("éé", 3).unwrap_err().to_string(),
             "content is too long: 4 bytes, expected at most 3"
@@ -127,10 +115,10 @@ mod tests {
         );
         assert!(validate_role(&"x".repeat(100_000)).unwrap_err().to_string().len() < 200);
         assert_eq!(validate_session_id("s1"), Ok(()));
-        assert_eq!(validate_session_id(&"x".repeat(512)), Ok(()));
-        assert_eq!(validate_session_id(&"x".repeat(513)), Err(TextError::SessionIdTooLong(513)));
-        assert_eq!(validate_session_id(""), Err(TextError::EmptySessionId));
-        assert_eq!(validate_session_id("a\0"), Err(TextError::Nul("session_id")));
+        assert_eq!(
+            validate_session_id(&"x".repeat(513)).unwrap_err().to_string(),
+            "session_id is too long: 513 bytes, expected at most 512"
+        );
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! The command line: what may be said there and in the environment, and what of it goes together.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use memory_agent_core::ids;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -163,9 +164,10 @@ pub enum Client {
 
 /// Refuses what is no user's id.
 fn one_user(user: &str) -> Result<String, String> {
-    if user.trim().is_empty() || user == "*" {
+    if user == "*" {
         return Err("it needs the id of one user".to_owned());
     }
+    ids::check(user).map_err(|error| format!("the id {error}"))?;
     Ok(user.to_owned())
 }
 
@@ -317,7 +319,7 @@ impl Serve {
     /// What does not, and what to do.
     pub fn check(&self) -> Result<(), String> {
         match &self.user {
-            Some(user) if user.trim().is_empty() || user == "*" => {
+            Some(user) if one_user(user).is_err() => {
                 Err("--user needs the id of one user".to_owned())
             }
             Some(_) if !self.listen.ip().is_loopback() => Err(format!(
@@ -365,7 +367,9 @@ mod tests {
         assert_eq!(serve(&["--user", "ann", "--listen", "[::1]:1"]).check(), Ok(()));
         assert_eq!(serve(&["--listen", "0.0.0.0:80"]).check(), Ok(()));
         assert!(serve(&["--user", "ann", "--listen", "0.0.0.0:80"]).check().is_err());
-        assert!(serve(&["--user", " "]).check().is_err());
+        for user in [" ", "*", "ann ", "ann\u{85}"] {
+            assert!(serve(&["--user", user]).check().is_err(), "{user:?}");
+        }
     }
 
     #[test]

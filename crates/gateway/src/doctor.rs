@@ -12,11 +12,19 @@ use std::time::Duration;
 
 /// One question on one connection; the model server may just be starting.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The component that is the role of the connection.
+const ROLE: &str = "role";
 
 /// Prints the report. 0: there is nothing to do; 1: there is; 2: the database cannot be asked.
 pub async fn run(options: Doctor) -> ExitCode {
     let status = match Memory::new(&options.database, 1, PATIENCE, Arc::new(Metrics::default())) {
-        Ok(memory) => memory.status().await.map_err(|error| problem(&error)),
+        Ok(memory) => match memory.status().await {
+            Ok(mut rows) => {
+                rows.extend(memory.may_look_up().await.err().map(role_without_tokens));
+                Ok(rows)
+            }
+            Err(error) => Err(problem(&error)),
+        },
         Err(problem) => Err(problem),
     };
     let (text, code) = match status {
@@ -47,6 +55,13 @@ fn problem(error: &MemoryError) -> String {
     }
 }
 
+/// One person's gateway needs no more than the level `user`.
+fn role_without_tokens(problem: String) -> Status {
+    let (component, state) = (ROLE.to_owned(), "user".to_owned());
+    let detail = "enough with --user, not for tokens".to_owned();
+    Status { component, state, detail, hint: Some(problem) }
+}
+
 /// A line for each component, and what to do below those that need it.
 fn report(rows: &[Status]) -> (String, ExitCode) {
     let width = |of: fn(&Status) -> &str| {
@@ -58,9 +73,9 @@ fn report(rows: &[Status]) -> (String, ExitCode) {
     for row in rows {
         // Whose memory this session would read is no matter here: it reads none.
         let hint = row.hint.as_deref().filter(|_| row.component != "identity");
-        // Memory works without an LLM.
-        let is_needed =
-            hint.is_some() && (row.component.as_str(), row.state.as_str()) != ("llm", "none");
+        // Memory works without an LLM, and for one person without tokens.
+        let is_needed = hint.is_some()
+            && ![("llm", "none"), (ROLE, "user")].contains(&(&row.component, &row.state));
         let mark = if is_needed { '!' } else { ' ' };
         needed += usize::from(is_needed);
         let (component, state) = (line(&row.component), line(&row.state));

@@ -2,6 +2,7 @@
 
 use crate::splice::Object;
 use axum::http::{HeaderMap, HeaderName};
+use memory_agent_core::ids;
 use serde_json::Value;
 
 /// Fields of the body that begin like this are for the gateway, and go no further.
@@ -48,8 +49,11 @@ impl Extras {
         };
         let session_id = match field("id")? {
             None => DEFAULT_SESSION.to_owned(),
-            Some(Value::String(id)) if !id.trim().is_empty() && !id.contains('\0') => id,
-            Some(_) => return Err("memory_id is not a text, or blank".to_owned()),
+            Some(Value::String(id)) => {
+                ids::check(&id).map_err(|error| format!("memory_id {error}"))?;
+                id
+            }
+            Some(_) => return Err("memory_id is not a text".to_owned()),
         };
         let top_k = match field("top_k")? {
             None => None,
@@ -112,12 +116,14 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_said() {
         for (field, problem) in [
-            (r#""memory_id":7"#, "memory_id is not a text, or blank"),
+            (r#""memory_id":7"#, "memory_id is not a text"),
+            (r#""memory_id":" ""#, "memory_id is empty or blank: expected 1 to 512 bytes"),
+            (r#""memory_id":"a ""#, "memory_id begins or ends with a blank"),
             (r#""memory_top_k":1.5"#, "memory_top_k is not a whole number"),
             (r#""memory_score_threshold":"x""#, "memory_score_threshold is not a number"),
             (r#""memory_score_threshold":1e400"#, "memory_score_threshold cannot be read"),
             (r#""memory_id":"\ud800""#, "memory_id cannot be read"),
-            (r#""memory_id":"a\u0000b""#, "memory_id is not a text, or blank"),
+            (r#""memory_id":"a\u0000b""#, "memory_id has a control character"),
         ] {
             assert_eq!(extras(&format!("{{{field}}}"), &HeaderMap::new()), Err(problem.to_owned()));
         }

@@ -4,6 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use memory_agent_core::ids;
 use ring::hmac;
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
 use serde::Deserialize;
@@ -14,8 +15,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const MIN_SECRET_BYTES: usize = 32;
 /// By how much the clock of who signed may differ, in seconds.
 const CLOCKS_DIFFER: u64 = 30;
-/// The longest user id that memory takes, in bytes.
-const MAX_USER_BYTES: usize = 512;
 
 /// What tokens are checked with.
 pub struct Jwt {
@@ -125,11 +124,7 @@ impl Jwt {
             return None;
         }
         let user = claims.get(&self.claim)?.as_str()?;
-        let is_user = !user.trim().is_empty()
-            && user != "*"
-            && !user.contains('\0')
-            && user.len() <= MAX_USER_BYTES;
-        is_user.then(|| user.to_owned())
+        (user != "*" && ids::check(user).is_ok()).then(|| user.to_owned())
     }
 
     /// A token for another service is refused.
@@ -285,6 +280,8 @@ mod tests {
             json!({"sub": " ", "exp": 2e9}),
             json!({"sub": "*", "exp": 2e9}),
             json!({"sub": "ann\0", "exp": 2e9}),
+            json!({"sub": "ann\n", "exp": 2e9}),
+            json!({"sub": " ann", "exp": 2e9}),
             json!({"sub": "x".repeat(513), "exp": 2e9}),
         ] {
             assert_eq!(with_secret(&claims), None, "{claims}");

@@ -5,6 +5,7 @@ mod admins;
 mod answer;
 mod args;
 mod authentication;
+mod callers;
 mod chat;
 mod chat_form;
 mod chat_request;
@@ -120,6 +121,9 @@ async fn run(options: Serve) -> Result<(), String> {
         Err(error) => {
             log::write("memory_failed", json!({"step": "start", "reason": error.for_operator()}))
         }
+    }
+    if options.user.is_none() || options.daily_tokens > 0 {
+        memory.may_look_up().await.map_err(|problem| format!("--database: {problem}"))?;
     }
     let admins = match &options.admin_database {
         Some(database) => {

@@ -1,6 +1,6 @@
 //! Memory as the gateway sees it: calls of `memory_*` functions, each in a transaction of its own that says
-//! first whose memory it is about. SQL is here, and in `mcp/queries.rs` and `mem0/queries.rs`, which ask through
-//! this.
+//! first whose memory it is about. SQL is here, and in `callers.rs`, `mcp/queries.rs` and `mem0/queries.rs`, which ask
+//! through this.
 
 use crate::extras::Extras;
 use crate::lending::{Borrower, Lender};
@@ -16,7 +16,7 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 /// A turn that no client waits for any more is stored within this time, or not at all.
-const LAST_MOMENT: Duration = Duration::from_secs(30);
+pub const LAST_MOMENT: Duration = Duration::from_secs(30);
 /// Says who the statements of a transaction are for, and how long each may take. Where the gateway was killed, the
 /// server ends them by itself.
 macro_rules! who {
@@ -183,35 +183,6 @@ impl Memory {
         let rows = self.call("", self.patience, sql, &[]).await?;
         let row = rows.first().ok_or(MemoryError::Unexpected)?;
         Ok((column(row, 0)?, column(row, 1)?))
-    }
-
-    /// The user of the token with this SHA-256.
-    ///
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn token_user(&self, hash: &[u8]) -> Result<Option<String>, MemoryError> {
-        let sql = "SELECT memory_token_user($1)";
-        let rows = self.call("", self.patience, sql, &[(&hash, Type::BYTEA)]).await?;
-        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
-    }
-
-    /// Adds to what a caller has spent today, and returns the sum; `None` when `at_most` is spent.
-    ///
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn spend(
-        &self,
-        caller: &[u8],
-        tokens: i64,
-        at_most: Option<i64>,
-    ) -> Result<Option<i64>, MemoryError> {
-        let sql = "SELECT memory_spend($1, $2, $3)";
-        let params: [Param<'_>; 3] =
-            [(&caller, Type::BYTEA), (&tokens, Type::INT8), (&at_most, Type::INT8)];
-        // What corrects a guess may take its time.
-        let patience = if at_most.is_some() { self.patience } else { LAST_MOMENT };
-        let rows = self.call("", patience, sql, &params).await?;
-        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
     }
 
     /// What is remembered for the last of these messages. `looking` is used when it is settled what the recall

@@ -62,7 +62,7 @@ impl Spending {
         let Some(daily) = self.daily else { return Ok(None) };
         let answer = i64::try_from(max_tokens.unwrap_or(0)).unwrap_or(0);
         let guess = Guess { caller: person.caller, prompt: guessed(bytes), answer };
-        match self.memory.spend(&person.caller, guess.tokens(), Some(daily)).await {
+        match self.memory.spend(&person.caller, guess.tokens(), daily).await {
             Ok(Some(_)) => Ok(Some(guess)),
             Ok(None) => Err(Refusal::spent(until_midnight(SystemTime::now()))),
             Err(error) => Err(Refusal::no_memory(format!("spending cannot be counted: {error}"))),
@@ -75,10 +75,8 @@ impl Guess {
     pub fn settle(self, gateway: &Arc<Gateway>, permit: &Permit, tokens: i64) {
         let (gateway, permit) = (Arc::clone(gateway), Arc::clone(permit));
         tokio::spawn(async move {
-            let more = tokens - self.tokens();
-            if more != 0
-                && let Err(error) = gateway.spending.memory.spend(&self.caller, more, None).await
-            {
+            let memory = &gateway.spending.memory;
+            if let Err(error) = memory.settle(&self.caller, tokens.max(0), self.tokens()).await {
                 gateway.missed("spend", &error);
             }
             drop(permit);

@@ -7,6 +7,7 @@ use crate::jobs::step::{SLOW_DELAY, Step, StepTask};
 use crate::memory::active_model;
 use crate::memory::turn::indexed_text;
 use crate::models::{self, Failure};
+use crate::pg::locks::keep_erasures_out;
 use crate::store::embeddings::{self as store, Incomplete};
 use crate::store::models::Kind;
 use crate::store::sessions;
@@ -102,8 +103,9 @@ impl EmbedTask {
         job.payload::<payloads::Embed>().place.is_some()
     }
 
-    /// Sessions are locked before their entries, as everywhere.
+    /// Erasures are kept out, and sessions locked, before their entries, as everywhere.
     fn lock_session(&self, spi: &Spi) -> PgResult<()> {
+        keep_erasures_out(&self.job.user_id);
         if self.job.session_id.is_some() {
             let key = self.job.session_key();
             sessions::lock_existing(spi, &key)?;

@@ -219,6 +219,30 @@ fn worker_has_the_bounds_of_every_kind() {
     assert_same(&first_cells("docs/worker.md", "Work"), &kinds);
 }
 
+/// All functions about tokens, spending and endpoints, each with the least level that may call it.
+#[test]
+fn security_has_who_may_call_what_about_tokens_and_endpoints() {
+    let documented: BTreeSet<String> = Document::read("docs/security.md")
+        .rows_under("Tokens, spending, endpoints")
+        .iter()
+        .map(|(line, cells)| match (code(&cells[0]).as_slice(), code(&cells[1]).as_slice()) {
+            ([function], [level]) => format!("{function} {level}"),
+            ([function], []) => format!("{function} {}", cells[1]),
+            other => panic!("docs/security.md:{line}: {other:?}"),
+        })
+        .collect();
+    let actual = strings(
+        &mut client("security_has_who_may_call_what_about_tokens_and_endpoints"),
+        "SELECT DISTINCT concat_ws(' ', p.proname, coalesce(l.level, 'owner')) \
+           FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'memory_agent' \
+           JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid \
+           LEFT JOIN memory_agent.function_levels() l ON l.function_name = p.proname \
+          WHERE d.deptype = 'e' AND p.proname ~ '^memory_' AND p.proname ~ 'token|spen[dt]|endpoint'",
+    );
+    assert!(actual.len() > 10, "{actual:?}");
+    assert_same(&documented, &actual);
+}
+
 /// Each threat of docs/security.md names tests that exist: a suite, and perhaps a module or a test in it.
 #[test]
 fn threats_are_tried_by_tests_that_exist() {

@@ -35,14 +35,17 @@ fn say(client: &mut Client) {
     largest.truncate(1 << 20);
     client.execute("SELECT memory_ingest('large', 'user', $1)", &[&largest]).unwrap();
     for (number, text) in TEXTS.iter().enumerate() {
-        let id = &text[..text.len().min(text.floor_char_boundary(200))];
+        let name = &text[..text.len().min(text.floor_char_boundary(200))];
+        // No id has control characters.
+        let id = name.replace(char::is_control, " ").trim().to_owned();
         client.execute("SELECT set_config('memory_agent.user_id', $1, false)", &[&id]).unwrap();
-        let metadata = json!({"name": id, id: {"key": [id, {id: null}]}});
+        let metadata = json!({"name": name, name: {"key": [name, {name: null}]}});
         let marker = format!("custom:{number}");
         for statement in [
             "SELECT memory_ingest($1, 'user', $2, metadata => $3, markers => ARRAY[$4], agent_id => $1)",
-            "SELECT memory_add($2, session_id => $1, metadata => $3, markers => ARRAY[$4], infer => false, fact_key => $1)",
-            "SELECT memory_add_document($2, title => $1, metadata => $3 || jsonb_build_object('m', $4::text))",
+            "SELECT memory_add($2, session_id => $1, metadata => $3, markers => ARRAY[$4], infer => false, fact_key => $3::jsonb ->> 'name')",
+            "SELECT memory_add_document($2, title => $3::jsonb ->> 'name', session_id => $1, \
+                                        metadata => $3 || jsonb_build_object('m', $4::text))",
         ] {
             client
                 .execute(statement, &[&id, text, &metadata, &marker])

@@ -6,6 +6,7 @@ mod chats;
 mod complete;
 mod global;
 mod kept;
+mod order;
 mod outsiders;
 mod parts;
 mod rights;

@@ -76,14 +76,17 @@ fn writers_of_facts_wait_for_each_other_and_erasure_for_them() {
         (pid, std::thread::spawn(move || run(&mut client, what)))
     };
     let (writer, written) = waiting(ADD);
+    // Nor does another agent, until there is an erasure.
+    let mut agent = scene.cluster.connect(DATABASE);
+    run(&mut agent, "SET lock_timeout = '5s'; SET memory_agent.user_id = 'alice'");
+    run(&mut agent, "SET memory_agent.agent_id = 'other'");
+    run(&mut agent, &ADD.replace("Her code", "The other code"));
     let (eraser, erased) = waiting("SELECT memory_erase(user_id => 'alice')");
-    // Others do not wait: neither another user nor another agent.
+    // Another user does not wait.
     let mut other = scene.cluster.connect(DATABASE);
     run(&mut other, "SET lock_timeout = '5s'; SET memory_agent.user_id = 'bob'");
     run(&mut other, ADD);
     run(&mut other, "SELECT memory_erase(user_id => 'bob')");
-    run(&mut other, "SET memory_agent.user_id = 'alice'; SET memory_agent.agent_id = 'other'");
-    run(&mut other, &ADD.replace("Her code", "The other code"));
     wait_until(PATIENCE, "both to wait", || {
         let query = "SELECT count(*) FROM pg_locks WHERE pid IN ($1, $2) AND NOT granted";
         value::<i64>(&mut other, query, &[&writer, &eraser]) == 2

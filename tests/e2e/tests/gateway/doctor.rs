@@ -24,6 +24,18 @@ fn a_healthy_database_needs_nothing() {
     assert!(report.contains("preloaded") && !report.contains("\n!"), "{report}");
 }
 
+/// It may be enough: nothing has to be done.
+#[test]
+fn a_role_that_looks_no_tokens_up_is_told() {
+    let mut client = database(crate::cluster(), "doctor_role");
+    run(&mut client, "CREATE ROLE doctor_user LOGIN; SELECT memory_grant('doctor_user')");
+    let (_, report) = doctor(&Gateway::database(crate::cluster(), "doctor_user", "doctor_role"));
+    assert!(report.contains("\n  role ") && !report.contains("\n! role"), "{report}");
+    assert!(report.contains("SELECT memory_grant('ROLE', 'gateway')"), "{report}");
+    let (_, report) = doctor(&Gateway::database(crate::cluster(), ROLE, "doctor_role"));
+    assert!(!report.contains("\n  role "), "{report}");
+}
+
 #[test]
 fn what_is_wrong_is_said_with_what_to_do() {
     let cluster = own_cluster();

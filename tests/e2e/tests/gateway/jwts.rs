@@ -44,6 +44,10 @@ fn a_jwt_says_whose_memory_it_is() {
     assert_eq!(with(&jwt("another secret of more than thirty-two bytes", &header, &claims)), 401);
     assert_eq!(with(&jwt(SECRET, &json!({"alg": "none"}), &claims)), 401);
     assert_eq!(with(&jwt(SECRET, &header, &json!({"email": "ann", "exp": 1}))), 401);
+    for email in ["zoe\0", "zoe\n", " zoe", "zoe ", "\u{3000}", "*"] {
+        let claims = json!({"email": email, "exp": 4_000_000_000_u64});
+        assert_eq!(with(&jwt(SECRET, &header, &claims)), 401, "{email:?}");
+    }
     let bob = token(&mut client, "bob", "phone");
     assert_eq!(with(&bob), 200, "tokens of the database count as well");
     assert_eq!(stored(&mut client, "ann", "s").len(), 2);

@@ -37,7 +37,7 @@ use upstream::Upstream;
 
 /// Nobody waits longer than needed, and a busy machine needs a while.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The gateway's role, with the level `user`.
+/// The gateway's role, with the level `gateway`.
 const ROLE: &str = "gateway";
 /// Longer than any test takes, in milliseconds: memory is late only where a test is about that.
 const NEVER_LATE: &str = "60000";
@@ -64,7 +64,7 @@ fn database(cluster: &Cluster, name: &str) -> Client {
     let mut superuser = cluster.plain_database(name);
     run(
         &mut superuser,
-        &format!("CREATE EXTENSION memory_agent CASCADE; SELECT memory_grant('{ROLE}')"),
+        &format!("CREATE EXTENSION memory_agent CASCADE; SELECT memory_grant('{ROLE}', 'gateway')"),
     );
     superuser
 }

@@ -1,7 +1,8 @@
 //! A chat through the gateway: what the upstream gets, what the client gets, what is stored.
 
-use crate::http::{chat, says};
+use crate::http::{chat, says, send};
 use crate::upstream::{Upstream, completion};
+use crate::wire::BOTH;
 use crate::{NEVER_LATE, PATIENCE, ROLE, cluster, database, for_ann, stored};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Cluster, Gateway, json, wait_until};
@@ -329,6 +330,29 @@ fn what_cannot_be_read_is_refused() {
     let chunk = format!("400\r\n{}\r\n", "x".repeat(0x400));
     assert_eq!(status_of_chunks(&gateway, &chunk.repeat(4)), 413);
     assert!(upstream.requests().is_empty());
+}
+
+/// In every protocol an id that memory would refuse ends the request, so nothing is stored or said without it.
+#[test]
+fn ids_are_checked() {
+    let upstream = Upstream::saying("Yes.");
+    let (gateway, mut client) = for_ann("proxy_ids", &upstream, &[]);
+    for id in ["zoe\0", "zoe\n", " zoe", "zoe ", "\u{3000}", &"x".repeat(513)] {
+        let mut bodies = vec![("/v1/chat/completions", says(id, "Hello."))];
+        bodies.extend(BOTH.map(|wire| (wire.path(), wire.says(id, "Hello.").to_string())));
+        for name in ["run_id", "agent_id"] {
+            let mut body = json!({"messages": [{"role": "user", "content": "x"}], "infer": false});
+            body[name] = id.into();
+            bodies.push(("/memories", body.to_string()));
+        }
+        for (path, body) in bodies {
+            let reply = send(gateway.address(), "POST", path, &[], &body);
+            assert_eq!(reply.status, 400, "{path} {body}");
+        }
+    }
+    assert!(upstream.requests().is_empty());
+    let stored = "SELECT count(*) FROM memory_agent.entries";
+    assert_eq!(value::<i64>(&mut client, stored, &[]), 0);
 }
 
 /// The status of the answer to a body that is sent in chunks.

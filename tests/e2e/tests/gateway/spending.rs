@@ -22,33 +22,99 @@ fn a_day_has_so_many_tokens() {
     assert_eq!(spend(&mut gateway, "60, 100"), Some(120), "the last one may go beyond");
     assert_eq!(spend(&mut gateway, "1, 100"), None);
     assert_eq!(spend(&mut gateway, "1"), Some(121));
-    assert_eq!(spend(&mut gateway, "-22"), Some(99), "a guess is corrected");
+    assert_eq!(spend(&mut gateway, "38, reserved => 60"), Some(99), "a guess is corrected");
     assert_eq!(spend(&mut gateway, "1, 100"), Some(100));
     let other = "SELECT memory_spend(sha256('b'), 7, 1)";
     assert_eq!(value::<i64>(&mut gateway, other, &[]), 7, "each has its own");
     // A day in UTC: yesterday's are not today's, and what is taken back is no credit.
     run(&mut client, "UPDATE memory_agent.spending SET day = day - 1");
-    assert_eq!(spend(&mut gateway, "-50"), Some(0));
+    assert_eq!(spend(&mut gateway, "10, reserved => 60"), Some(0));
     assert_eq!(spend(&mut gateway, "5, 1"), Some(5));
     for (arguments, state) in [
         ("NULL, 1", "22023"),
         ("sha256('a'), NULL", "22023"),
         ("'\\x00', 1", "22023"),
         ("sha256('a'), 9223372036854775807", "22023"),
+        ("sha256('a'), -1", "22023"),
+        ("sha256('a'), 1, reserved => -1", "22023"),
+        ("sha256('a'), 1, 1, 1", "22023"),
     ] {
         expect_error(gateway.batch_execute(&format!("SELECT memory_spend({arguments})")), state);
     }
     expect_error(gateway.batch_execute("SELECT * FROM memory_agent.spending"), "42501");
-    // Who was not here for a week is forgotten, and a token shows what was spent with it today.
-    run(
-        &mut client,
-        "UPDATE memory_agent.spending SET day = day - 8 WHERE token_hash = sha256('b')",
-    );
+    // A token shows what was spent with it today.
     let ann: String = value(&mut client, "SELECT memory_create_token('ann', 'laptop')", &[]);
-    let left: i64 = value(&mut client, "SELECT count(*) FROM memory_agent.spending", &[]);
-    assert_eq!(left, 1);
     client.execute("SELECT memory_spend(sha256($1::text::bytea), 42)", &[&ann]).unwrap();
     assert_eq!(spent(&mut client), 42);
+}
+
+/// Nobody's day is emptied: not by a settlement of what was never reserved, nor by a second one.
+#[test]
+fn no_more_is_taken_back_than_was_reserved() {
+    drop(database(cluster(), "spending_back"));
+    let mut gateway = cluster().connect_as("spending_back", ROLE);
+    assert_eq!(spend(&mut gateway, "0, reserved => 1000000"), Some(0));
+    assert_eq!(spend(&mut gateway, "70"), Some(70));
+    assert_eq!(spend(&mut gateway, "0, reserved => 1000000"), Some(70));
+    assert_eq!(spend(&mut gateway, "100, 1000"), Some(170));
+    assert_eq!(spend(&mut gateway, "50, 1000"), Some(220));
+    assert_eq!(spend(&mut gateway, "30, reserved => 100"), Some(150));
+    assert_eq!(spend(&mut gateway, "30, reserved => 100"), Some(100), "only 50 were left");
+    assert_eq!(spend(&mut gateway, "30, reserved => 100"), Some(100));
+    assert_eq!(spend(&mut gateway, "45, reserved => 40"), Some(105), "a call took more");
+}
+
+/// Rows of callers that do not come back do not stay for ever.
+#[test]
+fn who_was_not_here_for_a_week_is_forgotten() {
+    let mut client = database(cluster(), "spending_tidy");
+    let mut gateway = cluster().connect_as("spending_tidy", ROLE);
+    let spends =
+        "SELECT count(memory_spend(sha256(n::text::bytea), 1)) FROM generate_series($1::int, $2) n";
+    assert_eq!(value::<i64>(&mut gateway, spends, &[&1, &100]), 100);
+    run(
+        &mut client,
+        "UPDATE memory_agent.spending \
+            SET day = day - CASE token_hash WHEN sha256('1') THEN 0 WHEN sha256('2') THEN 7 ELSE 8 END",
+    );
+    let left = "SELECT count(*) FROM memory_agent.spending";
+    // One of them is back just now, and forgets the others in a transaction that nobody waits for.
+    let mut other = cluster().connect_as("spending_tidy", ROLE);
+    run(&mut other, "BEGIN; SELECT memory_spend(sha256('3'), 1)");
+    run(&mut gateway, "SET lock_timeout = '10s'");
+    assert_eq!(value::<i64>(&mut gateway, spends, &[&200, &200]), 1);
+    assert_eq!(value::<i64>(&mut client, left, &[]), 101);
+    run(&mut other, "COMMIT");
+    assert_eq!(value::<i64>(&mut client, left, &[]), 4, "1, 2, 3 and 200");
+}
+
+/// Each user of the database could empty the day of the own token, or fill another's.
+#[test]
+fn users_neither_spend_nor_look_tokens_up() {
+    let mut client = database(cluster(), "spending_users");
+    let ann: String = value(&mut client, "SELECT memory_create_token('ann', 'laptop')", &[]);
+    run(
+        &mut client,
+        "CREATE ROLE spending_user LOGIN; SELECT memory_grant('spending_user', 'user')",
+    );
+    let mut user = cluster().connect_as("spending_users", "spending_user");
+    for call in ["memory_spend(sha256('user ann'), 1000000000)", "memory_spend(sha256('x'), 1)"] {
+        let message = expect_error(user.batch_execute(&format!("SELECT {call}")), "42501");
+        assert!(message.contains("permission denied"), "{message}");
+    }
+    let looked_up = user.execute("SELECT memory_token_user(sha256($1::text::bytea))", &[&ann]);
+    expect_error(looked_up, "42501");
+    // Nor by EXECUTE that somebody grants by hand.
+    run(&mut client, "GRANT EXECUTE ON FUNCTION memory_spend, memory_token_user TO spending_user");
+    let spent = user.batch_execute("SELECT memory_spend(sha256('x'), 1)");
+    let message = expect_error(spent, "42501");
+    assert!(message.contains("memory_grant('spending_user', 'gateway')"), "{message}");
+    assert_eq!(value::<i64>(&mut client, "SELECT count(*) FROM memory_agent.spending", &[]), 0);
+    // A gateway for tokens says so when it starts, and one person's needs no more.
+    let to = Gateway::database(cluster(), "spending_user", "spending_users");
+    let log = Gateway::try_start(&["--database", &to]).expect_err("it must not start");
+    assert!(format!("{log:?}").contains("memory_grant('ROLE', 'gateway')"), "{log:?}");
+    drop(Gateway::start(&["--database", &to, "--user", "ann"]));
 }
 
 /// What the one token has spent today.
@@ -251,7 +317,9 @@ fn a_limit_without_a_key_or_a_database_is_none() {
     let gateway = limited("spending_locked", &upstream, "500");
     run(
         &mut client,
-        &format!("REVOKE EXECUTE ON FUNCTION memory_spend(bytea, bigint, bigint) FROM {ROLE}"),
+        &format!(
+            "REVOKE EXECUTE ON FUNCTION memory_spend(bytea, bigint, bigint, bigint) FROM {ROLE}"
+        ),
     );
     let mut refused = chat(&gateway, &[("authorization", &ann)], &says("s", "Hello?"));
     assert_eq!(refused.status, 503);

@@ -220,10 +220,10 @@ pub const CALLS: &[Call] = &[
     call("memory_detach", Higher, Nobody, 1, |d| format!("'diary', {}", d.flag())),
     call("memory_use_embedding_model", Higher, Nobody, 1, |_| "'memory-embed-small'".to_owned()),
     call("memory_create_vector_index", Higher, Nobody, 1, |_| String::new()),
-    call("memory_token_user", User, Nobody, 1, |d| {
+    call("memory_token_user", Higher, Nobody, 1, |d| {
         format!("sha256(convert_to({}, 'UTF8'))", d.name())
     }),
-    call("memory_spend", User, Nobody, 1, |d| {
+    call("memory_spend", Higher, Nobody, 1, |d| {
         format!("sha256(convert_to({}, 'UTF8')), 1", d.name())
     }),
     call("memory_create_token", Higher, Nobody, 1, |d| format!("{}, 't'", d.name())),

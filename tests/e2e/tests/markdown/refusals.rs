@@ -16,7 +16,7 @@ fn what_cannot_be_stored_is_refused() {
         ("memory_agent: 1\n---\n", "memory_agent: 1\n", "that ends the front matter"),
         ("memory_agent: 1", "memory_agent: 2", "version 2"),
         ("agent_id: default", "agent: default", "unknown field"),
-        ("agent_id: default", "agent_id: ' '", "agent_id must have"),
+        ("agent_id: default", "agent_id: ' '", "agent_id is empty or blank"),
         ("role: memory", "role: friend", "unknown role"),
         ("kind: fact", "kind: thought", "kind in the front matter"),
         ("kind: fact", "kind: turn\nfact_key: home", "only a fact has a fact_key"),

@@ -45,7 +45,7 @@ fn database(name: &str) -> Client {
     run(
         &mut superuser,
         &format!(
-            "CREATE EXTENSION memory_agent CASCADE; SELECT memory_grant('{ROLE}'); \
+            "CREATE EXTENSION memory_agent CASCADE; SELECT memory_grant('{ROLE}', 'gateway'); \
              SET memory_agent.user_id = 'ann'"
         ),
     );

@@ -198,7 +198,7 @@ fn no_name_is_resolved_through_the_callers_search_path() {
     let database = shared().database("attacks_path");
     let mut superuser = database.connect();
     create_roles(&mut superuser, &["attacks_mallory", "attacks_admin", "attacks_friend"]);
-    grant(&mut superuser, "attacks_mallory", "user");
+    grant(&mut superuser, "attacks_mallory", "gateway");
     grant(&mut superuser, "attacks_admin", "admin");
     superuser
         .batch_execute(

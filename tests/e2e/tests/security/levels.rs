@@ -5,6 +5,7 @@ use memory_agent_e2e::{Client, expect_error, shared};
 
 const READ: &str = "SELECT public.memory_stats()";
 const WRITE: &str = "SELECT public.memory_close_episode('none')";
+const COUNT: &str = "SELECT public.memory_token_user(sha256('x'))";
 const ADMINISTER: &str = "SELECT public.memory_stats(user_id => 'somebody else')";
 
 /// The level a session has, found by trying.
@@ -17,11 +18,12 @@ fn level(client: &mut Client) -> &'static str {
             false
         }
     };
-    match (can(READ), can(WRITE), can(ADMINISTER)) {
-        (false, false, false) => "nothing",
-        (true, false, false) => "reader",
-        (true, true, false) => "user",
-        (true, true, true) => "admin",
+    match (can(READ), can(WRITE), can(COUNT), can(ADMINISTER)) {
+        (false, false, false, false) => "nothing",
+        (true, false, false, false) => "reader",
+        (true, true, false, false) => "user",
+        (true, true, true, false) => "gateway",
+        (true, true, true, true) => "admin",
         other => panic!("no level allows this: {other:?}"),
     }
 }
@@ -45,7 +47,7 @@ fn a_level_is_given_raised_lowered_and_taken() {
     let mut superuser = database.connect();
     create_roles(&mut superuser, &["life"]);
     assert_eq!(level_of(database.name(), "life"), "nothing");
-    for level in ["reader", "admin", "user", "user", "reader"] {
+    for level in ["reader", "admin", "gateway", "user", "user", "gateway", "reader"] {
         grant(&mut superuser, "life", level);
         assert_eq!(level_of(database.name(), "life"), level);
         assert_eq!(recorded(&mut superuser), [("life".to_owned(), level.to_owned())]);

@@ -6,6 +6,7 @@ mod attacks;
 mod claims;
 mod estimates;
 mod identity;
+mod ids;
 mod levels;
 mod matrix;
 mod messages;

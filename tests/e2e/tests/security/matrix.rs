@@ -11,10 +11,11 @@ enum Level {
     Nothing,
     Reader,
     User,
+    Gateway,
     Admin,
     Superuser,
 }
-use Level::{Admin, Nothing, Reader, Superuser, User};
+use Level::{Admin, Gateway, Nothing, Reader, Superuser, User};
 
 /// Who may SELECT. Nobody but the owner may do anything else.
 const RELATIONS: &[(&str, Level)] = &[
@@ -109,12 +110,12 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_revoke_token", Admin),
     ("public.memory_search_archive", Reader),
     ("public.memory_set_endpoint", Superuser),
-    ("public.memory_spend", User),
+    ("public.memory_spend", Gateway),
     ("public.memory_spent_today", Admin),
     ("public.memory_stats", Reader),
     ("public.memory_status", Reader),
     ("public.memory_summarize", User),
-    ("public.memory_token_user", User),
+    ("public.memory_token_user", Gateway),
     ("public.memory_update", User),
     ("public.memory_use_embedding_model", Admin),
     ("public.memory_use_endpoint", Admin),
@@ -297,9 +298,13 @@ fn privileges_without_a_level_are_not_enough() {
 /// One role of each kind.
 fn roles(superuser: &mut Client, test: &str) -> Vec<(String, Level)> {
     let mut roles = vec![("postgres".to_owned(), Superuser)];
-    for (name, level) in
-        [("nothing", Nothing), ("reader", Reader), ("user", User), ("admin", Admin)]
-    {
+    for (name, level) in [
+        ("nothing", Nothing),
+        ("reader", Reader),
+        ("user", User),
+        ("gateway", Gateway),
+        ("admin", Admin),
+    ] {
         let role = format!("{test}_{name}");
         create_roles(superuser, &[&role]);
         if level != Nothing {

@@ -5,6 +5,7 @@
 mod binary;
 mod catalog;
 mod global;
+mod ids;
 #[path = "../common/impostors.rs"]
 mod impostors;
 mod locks;

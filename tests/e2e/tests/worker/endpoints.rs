@@ -98,6 +98,28 @@ fn each_agent_asks_its_own_with_the_key_for_its_host() {
     assert!(!scene.cluster.log().contains(KEY));
 }
 
+/// docs/security.md says so: who names an agent asks its endpoint. Its memory is each user's own.
+#[test]
+fn an_agent_is_no_permission() {
+    let own = LlmStub::start(echo);
+    let mut scene = Scene::with_settings(echo, &[("memory_agent.extraction", "off")]);
+    set_endpoint(&mut scene, "own", &own.base_url(), "");
+    run(&mut scene.client, "SELECT memory_use_endpoint('own', 'vip')");
+    say(&mut scene, "vip", "The code of my safe is zzqx77.");
+    run(&mut scene.client, "CREATE ROLE guest LOGIN; SELECT memory_grant('guest', 'user')");
+    let mut guest = scene.cluster.connect_as(DATABASE, "guest");
+    let chat = "SELECT memory_chat('[{\"role\": \"user\", \"content\": \"What is the code of my safe?\"}]', \
+                                   's', agent_id => 'vip')";
+    let document: memory_agent_e2e::Json = value(&mut guest, chat, &[]);
+    assert_eq!(document["model"], "own-1", "{document}");
+    let [call] = &own.calls()[..] else { panic!("one call") };
+    assert!(!call.body.to_string().contains("zzqx77"), "{}", call.body);
+    assert_eq!(scene.stub.call_count(), 0);
+    for refused in ["memory_use_endpoint('own', 'mine')", "memory_list_endpoints()"] {
+        expect_error(guest.batch_execute(&format!("SELECT {refused}")), "42501");
+    }
+}
+
 #[test]
 fn without_an_llm_in_the_settings_rows_are_enough() {
     let own = LlmStub::start(echo);
