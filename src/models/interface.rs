@@ -60,7 +60,9 @@ impl Failure {
             ErrorCode::RuntimeMissing => {
                 "Install the ONNX Runtime library or set memory_agent.onnxruntime_path."
             }
-            ErrorCode::InvalidRequest => "Send less text in one call.",
+            ErrorCode::InvalidRequest => {
+                "Send less text in one call, or another text if an endpoint refuses this one."
+            }
             ErrorCode::Version => {
                 "Restart the server: library and model server are of different versions."
             }

@@ -208,16 +208,19 @@ fn told(prompt: &Json, question: &str) -> Vec<String> {
 /// stores is taken back: the next probe finds the conversation as it was.
 fn chat(client: &mut Client, stub: &LlmStub, tag: &str, question: &str) -> Result<Json> {
     client.batch_execute("BEGIN")?;
-    let answered: bool = client
+    let answer: Json = client
         .query_one(
             "SELECT memory_chat(jsonb_build_object('user', $1::text, 'messages', \
-                    jsonb_build_array(jsonb_build_object('role', 'user', 'content', $2::text))), $3) ? 'choices'",
+                    jsonb_build_array(jsonb_build_object('role', 'user', 'content', $2::text))), $3)",
             &[&tag, &question, &SESSION],
         )?
         .get(0);
     client.batch_execute("ROLLBACK")?;
-    let sent = stub.last_call(|call| call.body["user"] == tag).filter(|_| answered);
-    Ok(sent.ok_or("the LLM did not answer memory_chat")?.body)
+    if answer.get("choices").is_none() {
+        return Err(format!("the LLM did not answer memory_chat: {}", answer["error"]).into());
+    }
+    let sent = stub.last_call(|call| call.body["user"] == tag);
+    Ok(sent.ok_or("memory_chat was answered without a call of the LLM")?.body)
 }
 
 fn context(client: &mut Client, question: &str, arguments: &Arguments) -> Result<Json> {

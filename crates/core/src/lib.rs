@@ -20,6 +20,7 @@ pub mod anthropic;
 pub mod archive;
 pub mod attached;
 pub mod augment;
+pub mod blame;
 pub mod blend;
 pub mod bm25;
 pub mod breaker;

@@ -10,7 +10,7 @@ const WINDOW_MS: u64 = 60_000;
 /// The calls of the last minute.
 #[derive(Clone, Debug, Default)]
 pub struct RateLimit {
-    /// Times of the calls, oldest first; at most as many as the limit was.
+    /// Times of the calls, oldest first.
     calls: VecDeque<u64>,
 }
 
@@ -25,11 +25,7 @@ impl RateLimit {
         if per_minute == 0 {
             return Ok(());
         }
-        // A clock that went back must not make the log unordered.
-        let now_ms = self.calls.back().map_or(now_ms, |last| now_ms.max(*last));
-        while self.calls.front().is_some_and(|first| now_ms - first >= WINDOW_MS) {
-            self.calls.pop_front();
-        }
+        let now_ms = self.forget_before(now_ms);
         // The limit may have been lowered: several calls have to leave the window.
         match self.calls.len().checked_sub(per_minute as usize) {
             Some(surplus) => Err(self.calls[surplus] + WINDOW_MS - now_ms),
@@ -38,6 +34,24 @@ impl RateLimit {
                 Ok(())
             }
         }
+    }
+
+    /// Counts a call that is made whether it fits in or not: those after it wait the longer.
+    pub fn exceed(&mut self, now_ms: u64, per_minute: u32) {
+        if per_minute > 0 {
+            let now_ms = self.forget_before(now_ms);
+            self.calls.push_back(now_ms);
+        }
+    }
+
+    /// Forgets what is older than a minute. A clock that went back must not make the log unordered: returns the
+    /// time as the log has it.
+    fn forget_before(&mut self, now_ms: u64) -> u64 {
+        let now_ms = self.calls.back().map_or(now_ms, |last| now_ms.max(*last));
+        while self.calls.front().is_some_and(|first| now_ms - first >= WINDOW_MS) {
+            self.calls.pop_front();
+        }
+        now_ms
     }
 }
 
@@ -56,6 +70,16 @@ mod tests {
         assert_eq!(limit.take(59_999, 2), Err(1));
         assert_eq!(limit.take(60_000, 2), Ok(()));
         assert_eq!(limit.take(60_001, 2), Err(9_999));
+    }
+
+    #[test]
+    fn a_call_beyond_the_limit_makes_the_next_ones_wait() {
+        let mut limit = RateLimit::default();
+        assert_eq!(limit.take(0, 1), Ok(()));
+        limit.exceed(10_000, 1);
+        assert_eq!(limit.take(20_000, 1), Err(50_000));
+        assert_eq!(limit.take(70_000, 1), Ok(()));
+        limit.exceed(0, 0);
     }
 
     #[test]

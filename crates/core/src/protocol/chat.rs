@@ -134,9 +134,7 @@ impl ChatOutcome {
     #[must_use]
     pub fn with_estimates(mut self, prompt_tokens: u32) -> Self {
         for call in &mut self.calls {
-            let is_charged =
-                !(call.status == CallRecord::CONNECTION || call.status.starts_with("http "));
-            if is_charged {
+            if call.is_charged() {
                 call.prompt_tokens.get_or_insert(prompt_tokens);
             }
         }
@@ -175,8 +173,8 @@ pub enum ChatFailureKind {
     /// The endpoint is down, misconfigured or over a limit: no fault of this request, which
     /// should be sent again later.
     Unavailable,
-    /// This call failed (time-out, reset, 5xx) although the endpoint is otherwise healthy, so
-    /// the request itself may be the reason.
+    /// This call failed (time-out, reset, 5xx) while the endpoint answers others, so the request
+    /// itself may be the reason.
     Failed,
     /// The endpoint does not accept this very request.
     Refused,
@@ -206,6 +204,12 @@ impl CallRecord {
     pub const TIMEOUT: &str = "timeout";
     /// The status of a call that was made for a caller that did not wait for its answer.
     pub const ABANDONED: &str = "abandoned";
+
+    /// Whether the endpoint has answered, or may have, and charges for it.
+    #[must_use]
+    pub fn is_charged(&self) -> bool {
+        !(self.status == Self::CONNECTION || self.status.starts_with("http "))
+    }
 
     /// A call of which only the request is known. Providers charge for it all the same.
     ///

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::call::{CallFailure, EndpointClient};
 use super::endpoint::Endpoints;
+use super::harmless::Harmless;
 use super::http::HttpClient;
 use super::providers::{self, ChatCall, Completion, Finish, Messages};
 use crate::protocol::{
@@ -29,7 +30,7 @@ const REPAIR_TEMPERATURE: f32 = 0.5;
 /// answer. Dropping the future ends the call that is being made.
 pub async fn chat(http: &HttpClient, endpoints: &Endpoints, request: &ChatRequest) -> ChatOutcome {
     let mut calls = Vec::new();
-    let result = match EndpointClient::new(http, endpoints, &request.endpoint) {
+    let result = match EndpointClient::new(http, endpoints, &request.endpoint, Harmless::Chat) {
         Ok(client) => discuss(&client, request, &mut calls).await,
         Err(message) => Err(unavailable(message, None)),
     };

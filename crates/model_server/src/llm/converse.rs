@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::call::EndpointClient;
 use super::chat::{ask, failure, refusal, unavailable, without_key};
 use super::endpoint::Endpoints;
+use super::harmless::Harmless;
 use super::http::HttpClient;
 use super::providers::{self, ChatCall, Finish, Messages};
 use crate::protocol::{
@@ -22,7 +23,8 @@ pub async fn converse(
     conversation: &Conversation,
 ) -> ChatOutcome {
     let mut calls = Vec::new();
-    let result = match EndpointClient::new(http, endpoints, &conversation.endpoint) {
+    let result = match EndpointClient::new(http, endpoints, &conversation.endpoint, Harmless::Chat)
+    {
         Ok(client) => answer(&client, conversation, &mut calls).await,
         Err(message) => Err(unavailable(message, None)),
     };

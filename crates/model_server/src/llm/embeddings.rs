@@ -2,6 +2,7 @@
 
 use super::call::{CallFailure, EndpointClient};
 use super::endpoint::Endpoints;
+use super::harmless::Harmless;
 use super::http::HttpClient;
 use super::providers;
 use super::structured::Dialect;
@@ -18,7 +19,7 @@ const MAX_DIMENSION: usize = 16_000;
 ///
 /// # Errors
 /// [`ErrorCode::RemoteUnavailable`] if the endpoint is of no use at present,
-/// [`ErrorCode::InvalidRequest`] if it does not accept the texts, and
+/// [`ErrorCode::InvalidRequest`] if it does not accept the texts or fails on them while it embeds others, and
 /// [`ErrorCode::ModelInvalid`] if its embeddings are not what the settings say.
 pub async fn embed(
     http: &HttpClient,
@@ -27,7 +28,8 @@ pub async fn embed(
     purpose: Purpose,
     texts: &[String],
 ) -> Result<Vec<Vec<Vec<f32>>>, Failure> {
-    let client = EndpointClient::new(http, endpoints, &remote.endpoint)
+    let harmless = Harmless::Embedding { dimension: remote.dimension };
+    let client = EndpointClient::new(http, endpoints, &remote.endpoint, harmless)
         .map_err(|message| Failure::new(ErrorCode::RemoteUnavailable, message))?;
     let known = client.state.dialect();
     let mut dialect = known;
@@ -114,13 +116,15 @@ fn check(client: &EndpointClient<'_>, row: &[f32], dimension: usize) -> Result<(
 impl From<CallFailure> for Failure {
     fn from(error: CallFailure) -> Self {
         match error {
-            CallFailure::Rejected { message, .. } => Self::new(ErrorCode::InvalidRequest, message),
             CallFailure::Failed { message, is_timeout: true } => {
                 Self::new(ErrorCode::Timeout, message)
             }
-            CallFailure::Unavailable { message, .. }
-            | CallFailure::Failed { message, .. }
-            | CallFailure::TooLarge { message } => Self::new(ErrorCode::RemoteUnavailable, message),
+            CallFailure::Rejected { message, .. } | CallFailure::Failed { message, .. } => {
+                Self::new(ErrorCode::InvalidRequest, message)
+            }
+            CallFailure::Unavailable { message, .. } | CallFailure::TooLarge { message } => {
+                Self::new(ErrorCode::RemoteUnavailable, message)
+            }
         }
     }
 }

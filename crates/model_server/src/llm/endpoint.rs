@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use memory_agent_core::blame::{Blame, Evidence};
 use memory_agent_core::breaker::Breaker;
 use memory_agent_core::rate::RateLimit;
 use memory_agent_core::retry::back_off;
 use sha2::{Digest, Sha256};
+use tokio::sync;
 
 use super::base_url::BaseUrl;
 use super::structured::{AnswerMode, Dialect};
@@ -48,11 +50,14 @@ pub struct EndpointState {
     /// Shared by all models of an address: who may name a model could get around it otherwise.
     limiter: Arc<Mutex<RateLimit>>,
     health: Mutex<Health>,
+    /// Held while the endpoint is tested: requests that fail at once share one test.
+    testing: sync::Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Health {
     breaker: Breaker,
+    evidence: Evidence,
     /// The endpoint asked for no calls until then, in milliseconds since the server's start.
     paused_until_ms: u64,
     /// Calls in a row that were answered with "too many requests".
@@ -64,8 +69,6 @@ struct Health {
     in_flight: u32,
     calls: u64,
     last_use_ms: u64,
-    /// When a call was answered last; 0 is never.
-    last_success_ms: u64,
 }
 
 /// Why a call may not be made now.
@@ -82,7 +85,8 @@ pub struct Attempt {
     endpoint: Arc<EndpointState>,
     /// This call decides whether the breaker closes again.
     is_probe: bool,
-    began_ms: u64,
+    /// What was known of the endpoint when the call began.
+    pub began: Evidence,
 }
 
 impl Endpoints {
@@ -145,6 +149,7 @@ impl EndpointState {
     ) -> Self {
         let health = Health {
             breaker: Breaker::default(),
+            evidence: Evidence::default(),
             paused_until_ms: 0,
             throttled: 0,
             dialect: Dialect::default(),
@@ -153,9 +158,9 @@ impl EndpointState {
             in_flight: 0,
             calls: 0,
             last_use_ms: 0,
-            last_success_ms: 0,
         };
-        Self { id, credentials, started, limiter, health: Mutex::new(health) }
+        let (health, testing) = (Mutex::new(health), sync::Mutex::default());
+        Self { id, credentials, started, limiter, health, testing }
     }
 
     /// Asks whether a call may be made now.
@@ -196,7 +201,39 @@ impl EndpointState {
         }
         health.in_flight += 1;
         health.calls += 1;
-        Ok(Attempt { endpoint: Arc::clone(self), is_probe, began_ms: now })
+        Ok(Attempt { endpoint: Arc::clone(self), is_probe, began: health.evidence })
+    }
+
+    /// What is known of the endpoint so far.
+    pub fn evidence(&self) -> Evidence {
+        self.lock().evidence
+    }
+
+    /// Whose fault a failure is, as far as what became known since then tells.
+    pub fn blame(&self, since: Evidence) -> Option<Blame> {
+        let now = self.now();
+        let health = self.lock();
+        let is_open = || health.breaker.state(now) == BreakerState::Open;
+        health.evidence.since(since).or_else(|| is_open().then_some(Blame::Endpoint))
+    }
+
+    /// A turn to test the endpoint with a harmless request. Such a call is made although the breaker is open
+    /// or the limit of calls is reached, or nothing would be known; those after it wait the longer.
+    pub async fn turn_to_test(&self) -> sync::MutexGuard<'_, ()> {
+        self.testing.lock().await
+    }
+
+    /// Counts the call of a test.
+    pub fn count_test(&self, calls_per_minute: u32) {
+        let now = self.now();
+        self.lock().calls += 1;
+        let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+        limiter.exceed(now, calls_per_minute);
+    }
+
+    /// A harmless request failed too.
+    pub fn test_failed(&self) {
+        self.lock().evidence.failed_tests += 1;
     }
 
     /// What the endpoint understands, as far as is known.
@@ -261,7 +298,7 @@ impl Attempt {
         let mut health = self.endpoint.lock();
         let was_closed = health.breaker.state(now) == BreakerState::Closed;
         health.breaker.success();
-        health.last_success_ms = now.max(1);
+        health.evidence.answered += 1;
         health.throttled = 0;
         health.last_error = None;
         drop(health);
@@ -278,15 +315,6 @@ impl Attempt {
     ///   it is shown to everybody who uses the endpoint.
     pub fn failure(self, label: &str) -> Option<u64> {
         self.failed(label, Breaker::failure)
-    }
-
-    /// The call was not answered in time. Where another one was that ended meanwhile, the endpoint works, and
-    /// it is this request that takes too long: one user's long texts do not stop the calls of others.
-    pub fn timed_out(self, label: &str) -> Option<u64> {
-        let health = self.endpoint.lock();
-        let is_well = health.last_success_ms > self.began_ms && !self.is_probe;
-        drop(health);
-        if is_well { None } else { self.failure(label) }
     }
 
     /// The endpoint cannot work as it is configured: no further calls are made for now. Returns

@@ -153,20 +153,65 @@ fn a_learned_dialect_is_forgotten_after_an_hour() {
     assert_eq!(state.dialect(), Dialect::default());
 }
 
+/// What requests that fail in turn are told, while others are answered in between.
+#[test]
+fn a_failure_is_the_requests_own_if_another_is_answered_after_it() {
+    let state = get(&Endpoints::new(), "m", "key");
+    for _ in 0..20 {
+        let failed = state.begin(0).unwrap();
+        let since = state.evidence();
+        assert_eq!(state.blame(since), None, "nobody was answered since");
+        state.begin(0).unwrap().success();
+        assert_eq!(state.blame(since), Some(Blame::Request));
+        drop(failed);
+    }
+    assert_eq!((state.status().breaker, state.status().failures), (BreakerState::Closed, 0));
+    // What was answered before tells nothing of now.
+    let since = state.evidence();
+    assert_eq!(state.blame(since), None);
+    state.test_failed();
+    assert_eq!(state.blame(since), Some(Blame::Endpoint));
+    assert_eq!(state.blame(state.evidence()), None);
+}
+
 /// One user's calls that take too long do not stop those of others while these are answered.
 #[test]
-fn time_outs_beside_answers_are_the_requests_own() {
-    let endpoints = Endpoints::new();
-    let state = get(&endpoints, "m", "key");
-    for _ in 0..20 {
-        let slow = state.begin(0).unwrap();
-        std::thread::sleep(Duration::from_millis(2));
-        state.begin(0).unwrap().success();
-        assert_eq!(slow.timed_out("timeout"), None);
-    }
-    // Without an answer in between they are an outage.
-    std::thread::sleep(Duration::from_millis(2));
-    let opened = (0..20).find_map(|_| state.begin(0).ok()?.timed_out("timeout"));
-    assert!(opened.is_some());
-    assert!(state.begin(0).is_err());
+fn an_answer_while_a_call_waits_for_its_own_tells_as_much() {
+    let state = get(&Endpoints::new(), "m", "key");
+    let slow = state.begin(0).unwrap();
+    state.begin(0).unwrap().success();
+    assert_eq!(state.blame(slow.began), Some(Blame::Request));
+    let slow = state.begin(0).unwrap();
+    assert_eq!(state.blame(slow.began), None);
+}
+
+#[test]
+fn while_the_breaker_is_open_the_endpoint_is_to_blame() {
+    let state = get(&Endpoints::new(), "m", "key");
+    let (first, second) = (state.begin(0).unwrap(), state.begin(0).unwrap());
+    first.trip("http 403");
+    let since = state.evidence();
+    assert_eq!(state.blame(since), Some(Blame::Endpoint));
+    // One that was under way is answered all the same: so much for the outage.
+    second.success();
+    assert_eq!(state.blame(since), Some(Blame::Request));
+}
+
+/// A request that is to blame says nothing of the endpoint, neither for it nor against it.
+#[test]
+fn a_request_that_is_to_blame_is_no_evidence() {
+    let state = half_open();
+    let since = state.evidence();
+    drop(state.begin(0).unwrap());
+    assert_eq!((state.blame(since), state.status().breaker), (None, BreakerState::HalfOpen));
+    assert!(state.begin(0).is_ok(), "the next one may decide");
+}
+
+#[test]
+fn a_test_is_made_at_the_limit_of_calls_and_counted() {
+    let state = get(&Endpoints::new(), "m", "key");
+    drop(state.begin(1).unwrap());
+    state.count_test(1);
+    assert_eq!(state.status().calls, 2);
+    assert!(state.begin(1).unwrap_err().retry_after_ms > 50_000);
 }

@@ -10,6 +10,7 @@ mod chat;
 mod converse;
 mod embeddings;
 mod endpoint;
+mod harmless;
 mod http;
 mod providers;
 mod structured;

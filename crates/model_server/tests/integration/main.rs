@@ -14,6 +14,7 @@ mod http_stub;
 mod lifecycle;
 mod protocol;
 mod remote;
+mod remote_blame;
 mod remote_chat;
 mod remote_converse;
 mod remote_embeddings;

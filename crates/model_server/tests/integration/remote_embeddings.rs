@@ -1,6 +1,7 @@
 //! Embeddings of a model behind HTTP: what is sent, which answers are accepted, what is kept.
 
 use base64::Engine as _;
+use memory_agent_core::blame::HARMLESS;
 use memory_agent_model_server::protocol::{
     Endpoint, ErrorCode, ModelKind, ModelRef, Provider, Purpose, RemoteEmbedder, Request, Response,
 };
@@ -151,6 +152,31 @@ fn embeddings_that_are_not_what_they_should_be_are_refused() {
         let (actual, text) = error(&server, &prepare(model(&stub), Purpose::Query, &["a"]));
         assert_eq!(actual, code, "{text}");
         assert!(text.contains(message) && !text.contains(KEY), "{text}");
+    }
+}
+
+/// A text that a filter refuses, or on which the endpoint fails, is its own failure while another is embedded.
+#[test]
+fn a_text_that_is_refused_stops_no_other() {
+    let good = || rows(&[(0, json!([1, 0, 0]))]);
+    for reply in [Reply::error(403, "flagged"), Reply::error(500, "boom"), Reply::close()] {
+        let stub = Stub::play([]);
+        let server = Server::start();
+        for _ in 0..6 {
+            stub.then(reply.clone());
+            stub.then(good());
+            let request = prepare(model(&stub), Purpose::Document, &["FLAGGED"]);
+            let (code, text) = error(&server, &request);
+            assert_eq!(code, ErrorCode::InvalidRequest, "{text}");
+            let harmless = stub.asked().pop().unwrap().body;
+            assert_eq!(
+                (&harmless["input"], &harmless["dimensions"]),
+                (&json!([HARMLESS]), &json!(3))
+            );
+        }
+        stub.then(good());
+        let request = prepare(model(&stub), Purpose::Document, &["good"]);
+        single_windows(server.connect().call(&request).unwrap());
     }
 }
 

@@ -2,13 +2,14 @@
 
 use super::Fault;
 use super::http::Request;
-use serde_json::Value;
+use memory_agent_core::blame::HARMLESS;
+use serde_json::{Value, json};
 use std::time::{Instant, SystemTime};
 
 /// One request that reached the stub, whatever became of it.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// 0 for the first request to this stub.
+    /// 0 for the first request to this stub; a [test](Self::is_test) has the number of the next one.
     pub number: usize,
     /// With the base URL's own path: `/v1/chat/completions`.
     pub path: String,
@@ -60,6 +61,13 @@ impl Call {
 
     pub fn is_embeddings(&self) -> bool {
         self.path.ends_with("/embeddings")
+    }
+
+    /// Whether this is the harmless request by which the model server finds out whether another one or the
+    /// endpoint is to blame for a failure.
+    pub fn is_test(&self) -> bool {
+        let of_nobody = json!([{"role": "user", "content": HARMLESS}]);
+        self.body["messages"] == of_nobody || self.body["input"] == json!([HARMLESS])
     }
 
     /// The model that was asked for.

@@ -208,10 +208,20 @@ impl FaultPlan {
         Self::when(move |_| Some(fault))
     }
 
-    /// The calls from now on get these faults in turn, and those after the last none.
+    /// Every question gets this fault, while [tests](Call::is_test) of the endpoint go well: the questions are to
+    /// blame.
+    pub fn questions(fault: Fault) -> Self {
+        Self::when(move |call| (!call.is_test()).then_some(fault))
+    }
+
+    /// The questions from now on get these faults in turn, and those after the last none.
     pub fn script(faults: impl IntoIterator<Item = Option<Fault>>) -> Self {
         let faults = std::sync::Mutex::new(faults.into_iter().collect::<Vec<_>>().into_iter());
-        Self::when(move |_| faults.lock().unwrap().next().flatten())
+        Self::when(
+            move |call| {
+                if call.is_test() { None } else { faults.lock().unwrap().next().flatten() }
+            },
+        )
     }
 
     /// A `share` (0 to 1) of the calls get one of `kinds`. The choice depends on nothing but the

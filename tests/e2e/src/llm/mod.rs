@@ -59,6 +59,7 @@ struct State {
     calls: Mutex<Vec<Call>>,
     /// The number of the next call.
     next_call: AtomicUsize,
+    tests: AtomicUsize,
     in_flight: AtomicUsize,
     max_in_flight: AtomicUsize,
     answered: AtomicUsize,
@@ -78,6 +79,7 @@ impl LlmStub {
             plan: RwLock::new(FaultPlan::none()),
             calls: Mutex::default(),
             next_call: AtomicUsize::new(0),
+            tests: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             max_in_flight: AtomicUsize::new(0),
             answered: AtomicUsize::new(0),
@@ -105,7 +107,7 @@ impl LlmStub {
         *self.state.plan.write().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// All requests so far, in the order in which they came.
+    /// All requests so far, in the order in which they came, without [tests](Call::is_test).
     pub fn calls(&self) -> Vec<Call> {
         lock(&self.state.calls).clone()
     }
@@ -125,9 +127,14 @@ impl LlmStub {
         self.state.answered.load(Ordering::SeqCst)
     }
 
-    /// How many requests came so far.
+    /// How many requests came so far, without [tests](Call::is_test).
     pub fn call_count(&self) -> usize {
         self.state.next_call.load(Ordering::SeqCst)
+    }
+
+    /// How many [tests](Call::is_test) came so far.
+    pub fn test_count(&self) -> usize {
+        self.state.tests.load(Ordering::SeqCst)
     }
 
     /// Requests that were read and whose answers are not being sent yet.
@@ -260,10 +267,15 @@ impl State {
 
     fn record(&self, request: Request) -> Call {
         let mut calls = lock(&self.calls);
-        let mut call = Call::new(self.next_call.fetch_add(1, Ordering::SeqCst), request);
+        let mut call = Call::new(self.next_call.load(Ordering::SeqCst), request);
         let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner).clone();
         call.fault = plan.fault(&call);
-        calls.push(call.clone());
+        if call.is_test() {
+            self.tests.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.next_call.fetch_add(1, Ordering::SeqCst);
+            calls.push(call.clone());
+        }
         call
     }
 

@@ -161,7 +161,7 @@ fn an_outage_loses_nothing() {
     let document = session.chat(&said("Are you there?"), "'replaced'");
     assert_eq!(document["choices"][0]["message"]["content"], ANSWER, "{document}");
     // A slow one is not waited for for ever.
-    stub.faults(FaultPlan::always(Fault::Delay(PATIENCE)));
+    stub.faults(FaultPlan::questions(Fault::Delay(PATIENCE)));
     let document = session.chat(&said("Are you slow?"), "'slow'");
     assert_eq!(failure(&document).0, "failed", "{document}");
     assert_eq!(session.turns("slow"), ["user: Are you slow?"]);

@@ -158,6 +158,9 @@ pub fn faults() -> Vec<Fault> {
 }
 
 fn fault(call: &Call) -> Option<Fault> {
+    if call.is_test() {
+        return None;
+    }
     let number: usize = call.model().strip_prefix("fault ")?.parse().ok()?;
     faults().get(number).copied()
 }

@@ -1,10 +1,11 @@
 //! Embeddings from an endpoint (`embedding_provider = http`): stored, searched, made up for after an
 //! outage, and refused when they are not what the settings say.
 
-use memory_agent_e2e::llm::{Call, LlmStub, Reply};
+use memory_agent_e2e::llm::{Call, Fault, FaultPlan, LlmStub, Reply};
 use memory_agent_e2e::memory::{ingest, recall, run, value, values};
-use memory_agent_e2e::{Builder, Client, Cluster, expect_error};
+use memory_agent_e2e::{Builder, Client, Cluster, expect_error, wait_until};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A stub that only embeds, 64 numbers a text.
 fn embedder() -> LlmStub {
@@ -108,6 +109,51 @@ fn an_outage_of_the_endpoint_costs_nothing_but_time() {
     stub.set_down(false);
     assert!(value::<bool>(&mut client, "SELECT memory_wait('90 s')", &[]));
     assert_eq!(value::<i64>(&mut client, MISSING, &[]), 0);
+}
+
+/// A text that a filter before the endpoint refuses fails its own job, with the reason. Everything else is embedded
+/// meanwhile, also for the user whose text it is.
+#[test]
+fn a_text_that_is_refused_stops_no_other() {
+    for status in [403, 500] {
+        let stub = embedder();
+        stub.faults(FaultPlan::when(move |call| {
+            call.body["input"].to_string().contains("FLAGGED").then_some(Fault::Status(status))
+        }));
+        let cluster = with_embedder(&stub).setting("memory_agent.llm_max_attempts", "4").start();
+        let mut bob = cluster.database("remote_refused").connect();
+        let mut ann = cluster.connect("remote_refused");
+        run(&mut ann, "SET memory_agent.user_id = 'ann'");
+        run(&mut bob, "SET memory_agent.user_id = 'bob'; SET memory_agent.embed_on_ingest = async");
+        for text in ["Blue whales sing.", "FLAGGED: I live in Rome.", "Green parrots talk."] {
+            ingest(&mut bob, "s", text);
+        }
+        let dead = "SELECT count(*) FROM memory_jobs WHERE status = 'dead'";
+        let mut embedded = 0;
+        wait_until(Duration::from_secs(60), "the refused text to be given up", || {
+            embedded += 1;
+            let text = format!("hello {embedded}");
+            let embed = "SELECT vector_dims(memory_embed($1))";
+            assert_eq!(value::<i32>(&mut ann, embed, &[&text]), 64);
+            value::<i64>(&mut bob, dead, &[]) == 1
+        });
+        assert!(embedded >= 8, "{embedded}");
+        let job: String = value(
+            &mut bob,
+            "SELECT concat_ws('/', kind, attempts, last_error) FROM memory_jobs WHERE status = 'dead'",
+            &[],
+        );
+        assert!(job.starts_with("embed/4/") && job.contains(&format!("HTTP {status}")), "{job}");
+        let missing = "SELECT content FROM memory_agent.entries WHERE embedding IS NULL";
+        assert_eq!(values::<String>(&mut bob, missing, &[]), ["FLAGGED: I live in Rome."]);
+        // To the statement that embeds it it is an error, and to the next ones nothing.
+        for number in 0..6 {
+            let message = expect_error(bob.query("SELECT memory_embed('FLAGGED')", &[]), "58000");
+            assert!(message.contains(&format!("HTTP {status}")), "{message}");
+            let embed = format!("SELECT vector_dims(memory_embed('hi {number}'))");
+            assert_eq!(value::<i32>(&mut ann, &embed, &[]), 64);
+        }
+    }
 }
 
 #[test]

@@ -70,7 +70,8 @@ fn naming_the_model_in_use_gives_the_change_up() {
     let batches = AtomicU32::new(0);
     stub.faults(FaultPlan::when(move |call| {
         let is_batch = call.body["input"].to_string().contains("Turn number");
-        (is_batch && batches.fetch_add(1, Ordering::Relaxed) > 0).then_some(Fault::Status(503))
+        let before = batches.fetch_add(u32::from(is_batch), Ordering::Relaxed);
+        (before > 0).then_some(Fault::Status(503))
     }));
     let given_up = use_model(&mut client, STUB);
     wait_until(PATIENCE, "a batch beside its rows", || !windows(&mut client).is_empty());

@@ -91,7 +91,7 @@ fn no_fault_of_the_endpoint_costs_a_fact() {
     scene.drain();
     expect_all_done(&mut scene, "no fault");
     for (number, fault) in faults.into_iter().enumerate() {
-        scene.stub.faults(FaultPlan::always(fault));
+        scene.stub.faults(FaultPlan::questions(fault));
         let before = (scene.all_facts().len(), scene.traces().len());
         let fact = format!("Note: Number {number} is a number.");
         scene.episode(&[&fact, &format!("Forget: {OSLO}"), "Yes."]);

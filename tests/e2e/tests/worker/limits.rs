@@ -105,7 +105,7 @@ fn a_limit_of_tokens_holds_within_a_job_and_for_answers_without_a_count() {
 fn only_so_much_time_for_a_call() {
     let settings = [("memory_agent.llm_timeout", "500ms"), ("memory_agent.llm_max_attempts", "1")];
     let mut scene = Scene::with_settings(echo, &settings);
-    scene.stub.faults(FaultPlan::always(Fault::Delay(Duration::from_secs(30))));
+    scene.stub.faults(FaultPlan::questions(Fault::Delay(Duration::from_secs(30))));
     scene.say_and_wait("I live in Oslo.");
     let job = scene.wait_for_job("a dead job", |job| job.status == "dead");
     assert!(job.error.is_some_and(|error| error.contains("500 ms") || error.contains("time")));
