@@ -87,7 +87,10 @@ const TABLES: [(&str, &str); 13] = [
         "gen_random_uuid(), {user}, 'default', {session} || ' ' || n, 'default', \
          CASE n % 2 WHEN 0 THEN 'document' ELSE 'conversation' END, {text}, sha256(n::text::bytea)",
     ),
-    ("spending (token_hash, day, tokens)", "sha256(n::text::bytea), current_date - 2, 10"),
+    (
+        "spending (token_hash, day, tokens, reserved)",
+        "sha256(n::text::bytea), current_date - 2, 10, 0",
+    ),
 ];
 
 /// Users among whom the rows are: with a few of them a user's share of a table is large, as the planner sees it.
