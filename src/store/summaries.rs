@@ -340,15 +340,15 @@ pub fn is_held_back(spi: &Spi, key: &SessionKey) -> PgResult<bool> {
 /// perhaps its turns are from a time without an LLM.
 ///
 /// There may be any number of sessions, so some are looked at: at most `most` after `after`, in the order of their
-/// key. With the last of them, if there may be more.
+/// key. `after` is the last of them then, if there may be more.
 pub fn forgotten(
     spi: &Spi,
     min_tokens: i64,
-    after: Option<&SessionKey>,
+    after: &mut Option<SessionKey>,
     most: i64,
-) -> PgResult<(Vec<(SessionKey, Fill)>, Option<SessionKey>)> {
-    let beginning = SessionKey::new("", "", "");
-    let mut params = after.unwrap_or(&beginning).params().with(most);
+) -> PgResult<Vec<(SessionKey, Fill)>> {
+    let from = after.take().unwrap_or_else(|| SessionKey::new("", "", ""));
+    let mut params = from.params().with(most);
     let looked_at: Vec<(SessionKey, Fill)> = by_index(|| {
         spi.rows(
             &format!(
@@ -360,7 +360,7 @@ pub fn forgotten(
         )
     })?;
     let last = looked_at.last().filter(|_| looked_at.len() as i64 >= most);
-    let last = last.map(|(key, _)| key.clone());
+    *after = last.map(|(key, _)| key.clone());
     let lacking: Vec<(SessionKey, Fill)> =
         looked_at.into_iter().filter(|(_, fill)| fill.unsummarized >= min_tokens).collect();
     let no_job = |status: &str| {
@@ -394,5 +394,5 @@ pub fn forgotten(
     .into_iter()
     .collect();
     let of_number = (1i64..).zip(lacking).filter(|(number, _)| forgotten.contains(number));
-    Ok((of_number.map(|(_, session)| session).collect(), last))
+    Ok(of_number.map(|(_, session)| session).collect())
 }

@@ -215,10 +215,7 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
 /// Queues the sessions again whose summaries lack turns that no job knows of.
 fn renew_summaries(after: &mut Option<SessionKey>) -> Result<bool, Aborted> {
     let least = Sessions::current().summary_min_tokens;
-    let from = after.take();
-    let (forgotten, last) =
-        transaction(|spi| summaries::forgotten(spi, least, from.as_ref(), SESSIONS))?;
-    *after = last;
+    let forgotten = transaction(|spi| summaries::forgotten(spi, least, after, SESSIONS))?;
     queue_each(forgotten, &mut 0, |spi, (key, fill)| {
         scope_settings::of_session(&key, |settings| {
             follow_ups::queue_summary(spi, &key, &fill, settings)
