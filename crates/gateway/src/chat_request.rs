@@ -3,9 +3,8 @@
 //! user's last text.
 
 use crate::chat_form::Form;
-use crate::costs::{Usage, is_true, number};
+use crate::costs::{MOST_GUESSED, Usage, is_true, number};
 use crate::extras::{Extras, FIELDS, header};
-use crate::spending::MOST_GUESSED;
 use crate::splice::{self, Array, Edit, Member, Object};
 use axum::http::HeaderMap;
 use memory_agent_core::augment::original_message;

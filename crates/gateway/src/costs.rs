@@ -5,6 +5,8 @@
 use crate::splice::{self, Edit, Object};
 use serde_json::Value;
 
+/// Most tokens that are guessed of a request, and of each choice of its answer: an image is many bytes and few tokens.
+pub const MOST_GUESSED: u64 = 128_000;
 /// Where an event, or a whole answer, has what was said: in all choices, calls of tools and thoughts included.
 const SAID: [&str; 5] = ["choices", "content", "content_block", "delta", "output"];
 /// What is beside it, and is no part of the answer.

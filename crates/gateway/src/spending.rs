@@ -5,6 +5,7 @@
 
 use crate::answer::Usage;
 use crate::authentication::Person;
+use crate::costs::MOST_GUESSED;
 use crate::gateway::{Gateway, Permit};
 use crate::memory::Memory;
 use crate::refusal::Refusal;
@@ -15,8 +16,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A text has about so many bytes for a token.
 const BYTES_PER_TOKEN: usize = 4;
-/// Most tokens that are guessed of a request, and of each choice of its answer: an image is many bytes and few tokens.
-pub const MOST_GUESSED: u64 = 128_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 
 /// The limit.

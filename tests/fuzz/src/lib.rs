@@ -30,6 +30,9 @@ mod chat_form;
 #[path = "../../../crates/gateway/src/chat_request.rs"]
 mod chat_request;
 #[allow(dead_code)]
+#[path = "../../../crates/gateway/src/costs.rs"]
+mod costs;
+#[allow(dead_code)]
 #[path = "../../../crates/gateway/src/extras.rs"]
 mod extras;
 #[allow(dead_code)]
