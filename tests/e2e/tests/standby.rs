@@ -159,7 +159,7 @@ fn promotion_finishes_what_the_primary_left() {
     run(&mut client, "SELECT memory_ingest('s', 'user', 'My dog is called Rex.')");
     primary.alter_system("memory_agent.worker", Some("off"));
     run(&mut client, "SET memory_agent.embed_on_ingest = async");
-    let embedded_later = "SELECT memory_ingest($1, 'assistant', $1, metadata => jsonb_build_object('name', $1::text))";
+    let embedded_later = "SELECT memory_ingest('s', 'assistant', $1, metadata => jsonb_build_object('name', $1::text))";
     client.execute(embedded_later, &[&HOSTILE]).unwrap();
     let left = "SELECT string_agg(DISTINCT status, ',' ORDER BY status) FROM memory_agent.jobs";
     assert_eq!(value::<String>(&mut client, left, &[]), "pending,running");
@@ -180,7 +180,7 @@ fn promotion_finishes_what_the_primary_left() {
     );
     let embedded = "SELECT bool_and(embedding IS NOT NULL) FROM memory_agent.entries";
     assert!(value::<bool>(&mut promoted, embedded, &[]));
-    let same = "SELECT content = $1 AND session_id = $1 AND metadata->>'name' = $1 \
+    let same = "SELECT content = $1 AND metadata->>'name' = $1 \
                   FROM memory_agent.entries WHERE role = 'assistant'";
     assert!(value::<bool>(&mut promoted, same, &[&HOSTILE]));
 }

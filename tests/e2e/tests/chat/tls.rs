@@ -140,7 +140,7 @@ fn who_cannot_prove_to_be_the_endpoint_is_sent_nothing() {
 
     let mut refused = |case: &str, base_url: &str, words: &str, heard: &Mutex<Vec<u8>>| {
         cluster.alter_system("memory_agent.llm_base_url", Some(base_url));
-        let document = session.chat(&said(TEXT), &format!("'{case}'"));
+        let document = session.chat(&said(TEXT), &format!("'{}'", case.trim()));
         assert_eq!(document["error"]["code"], "unavailable", "{case}: {document}");
         let message = document["error"]["message"].as_str().expect("a message");
         assert!(

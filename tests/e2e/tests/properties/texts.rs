@@ -83,7 +83,8 @@ fn any_text_is_kept_as_it_is() {
             prop_assert_eq!(stored, Err("22021".to_owned()));
             return Ok(());
         }
-        if text.trim().is_empty() || session.is_empty() || session.len() > 512 {
+        let is_no_id = session.is_empty() || session.len() > 512 || session.trim() != session;
+        if text.trim().is_empty() || is_no_id {
             prop_assert_eq!(stored, Err("22023".to_owned()));
             return Ok(());
         }

@@ -26,7 +26,8 @@ const SENTENCES: &[&str] = &[
                    format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(e.adbin, e.adrelid), \
                    a.attcollation::regcollation, a.attstorage, a.attcompression, a.attidentity, \
                    a.attgenerated, a.attstattarget, \
-                   ARRAY(SELECT o FROM unnest(a.attoptions) o WHERE o NOT LIKE 'pg_attver=%'), a.attacl) \
+                   ARRAY(SELECT o FROM unnest(a.attoptions) o WHERE o NOT LIKE 'pg_attver=%'), \
+                   ARRAY(SELECT g::text FROM unnest(a.attacl) g ORDER BY 1)) \
        FROM {RELATIONS} \
        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
        LEFT JOIN pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum",
