@@ -140,7 +140,7 @@ fn who_cannot_prove_to_be_the_endpoint_is_sent_nothing() {
 
     let mut refused = |case: &str, base_url: &str, words: &str, heard: &Mutex<Vec<u8>>| {
         cluster.alter_system("memory_agent.llm_base_url", Some(base_url));
-        let document = session.chat(&said(TEXT), &format!("'{}'", case.trim()));
+        let document = session.chat(&said(TEXT), &format!("'{case}'"));
         assert_eq!(document["error"]["code"], "unavailable", "{case}: {document}");
         let message = document["error"]["message"].as_str().expect("a message");
         assert!(
@@ -166,7 +166,7 @@ fn who_cannot_prove_to_be_the_endpoint_is_sent_nothing() {
         ("good", &["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"], ""),
     ] {
         let front = Front::start(certificates.directory(), case, options, &stub);
-        let named = format!("{case} {}", options.first().unwrap_or(&""));
+        let named = format!("{case}{}", options.first().unwrap_or(&""));
         let heard = refused(&named, &front.base_url(), words, &front.heard);
         assert_eq!(heard, "", "{named}");
     }
