@@ -47,8 +47,14 @@ pub struct Calls {
     late: Vec<Samples>,
 }
 
-/// Measures in a database, to which the caller is added.
-pub fn measure(environment: &Environment, database: &str, client: &mut Client) -> Result<Calls> {
+/// Measures in a database, to which the caller is added. The questions go on: the model server remembers those that
+/// were asked, in any database.
+pub fn measure(
+    environment: &Environment,
+    database: &str,
+    client: &mut Client,
+    questions: &mut FreshQuestions,
+) -> Result<Calls> {
     progress(format_args!("calls of a connection in {database}"));
     let turns: Vec<Json> = (0..ROWS).map(synthetic::turn).collect();
     client.execute(
@@ -56,7 +62,6 @@ pub fn measure(environment: &Environment, database: &str, client: &mut Client) -
         &[&Json::from(turns).to_string(), &USER],
     )?;
     client.batch_execute("VACUUM ANALYZE")?;
-    let mut questions = FreshQuestions::default();
     let mut calls = Calls {
         early: vec![Samples::default(); KINDS.len()],
         late: vec![Samples::default(); KINDS.len()],

@@ -40,11 +40,12 @@ struct Figures {
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
     let models = RawModels::load(environment)?;
-    let alone = connection::measure(environment, "calls", &mut environment.database("calls")?)?;
+    let mut questions = FreshQuestions::default();
+    let mut small = environment.database("calls")?;
+    let alone = connection::measure(environment, "calls", &mut small, &mut questions)?;
     let mut client = environment.database(DATABASE)?;
     progress("scale: seeds");
     seed(&mut client)?;
-    let mut questions = FreshQuestions::default();
     let mut figures = Vec::new();
     let mut next_turn = SEEDS;
     let sizes: Vec<usize> =
@@ -54,7 +55,7 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         add_user(&mut client, rows)?;
     }
     let others = SEEDS + SMALL + sizes.iter().sum::<usize>();
-    let among_others = connection::measure(environment, DATABASE, &mut client)?;
+    let among_others = connection::measure(environment, DATABASE, &mut client, &mut questions)?;
     connection::show(report, &alone, &among_others, others);
     for rows in sizes.iter().copied() {
         progress(format_args!("scale: recall from {rows} rows"));
