@@ -321,7 +321,7 @@ impl Erasure<'_> {
                 &format!(
                     "UPDATE memory_agent.history h \
                         SET body = NULL, salt = NULL, reason = NULL, erased_by = $2 \
-                      WHERE h.user_id = $1 AND h.op <> '{OP}' AND h.erased_by IS NULL AND h.id IN ({ids})"
+                      WHERE h.user_id = $1 AND h.op <> '{OP}' AND h.erased_by IS NULL AND h.id = ANY (ARRAY({ids}))"
                 ),
                 &mut params,
             )

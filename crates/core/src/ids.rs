@@ -1,13 +1,12 @@
 //! What the id of a user, an agent or a session must be, wherever it comes from: an argument, a setting, a claim, a
 //! role, a file, a row of an attached table, a request to the gateway. There is one check, so that no way in takes
-//! what another one refuses, and no two ids look alike.
+//! what another one refuses, and no two ids differ only in what nobody sees.
 
 use crate::limits::ID_BYTES;
 use thiserror::Error;
 
 /// What to do about an id that is refused.
-pub const HINT: &str =
-    "An id has 1 to 512 bytes, no control characters, and no blanks at its beginning or end.";
+pub const HINT: &str = "An id has 1 to 512 bytes, no control or invisible characters, and no blanks at its beginning or end.";
 
 /// Why an id is refused. The messages go on after the id's name, and do not quote it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -19,8 +18,19 @@ pub enum IdError {
     /// U+0000 is one. PostgreSQL cannot store it: a text with it is another one to an index than to `=`.
     #[error("has a control character")]
     Control,
+    /// The id beside it looks the same, or reads in another order than it is written.
+    #[error("has an invisible character")]
+    Invisible,
     #[error("begins or ends with a blank")]
     Surrounded,
+}
+
+/// Whether a character has no shape and says nothing about those beside it: marks of direction, spaces without
+/// width, tags. Joiners stay, which words of some languages are written with.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Checks an id.
@@ -32,6 +42,8 @@ pub fn check(id: &str) -> Result<(), IdError> {
         Err(IdError::TooLong(id.len()))
     } else if id.chars().any(char::is_control) {
         Err(IdError::Control)
+    } else if id.chars().any(is_invisible) {
+        Err(IdError::Invisible)
     } else if id.trim().is_empty() {
         Err(IdError::Blank)
     } else if id.trim() != id {
@@ -62,9 +74,18 @@ mod tests {
 
     #[test]
     fn ids_of_applications_are_taken() {
-        for id in
-            ["a", "*", "ann@example.org", "Ann Lee", "é", "山田", "a\u{202f}b", &"x".repeat(512)]
-        {
+        for id in [
+            "a",
+            "*",
+            "ann@example.org",
+            "Ann Lee",
+            "é",
+            "山田",
+            "a\u{202f}b",
+            "می\u{200c}خواهم",
+            "👩\u{200d}💻",
+            &"x".repeat(512),
+        ] {
             assert_eq!((check(id), check_kept(id)), (Ok(()), Ok(())), "{id:?}");
         }
         assert!(HINT.contains(&ID_BYTES.to_string()));
@@ -85,6 +106,10 @@ mod tests {
             ("\u{1b}[2Ja", IdError::Control, true),
             ("a\u{7f}", IdError::Control, true),
             ("a\u{85}b", IdError::Control, true),
+            ("zoe\u{200b}", IdError::Invisible, true),
+            ("\u{feff}zoe", IdError::Invisible, true),
+            ("\u{202e}eoz", IdError::Invisible, true),
+            ("zoe\u{e0061}", IdError::Invisible, true),
             (" zoe", IdError::Surrounded, true),
             ("zoe ", IdError::Surrounded, true),
             ("zoe\u{3000}", IdError::Surrounded, true),

@@ -25,7 +25,7 @@ const NAMING: [&str; 9] = [
     "vector_store_ids",
 ];
 /// Fields with an object whose `id` is one.
-const HOLDING: [&str; 2] = ["audio", "prompt"];
+const HOLDING: [&str; 3] = ["audio", "prompt", "voice"];
 /// Fields whose objects are the client's own, whatever their members are called.
 const OPAQUE: [&str; 6] =
     ["arguments", "input_examples", "input_schema", "metadata", "parameters", "schema"];
@@ -74,13 +74,17 @@ fn hash(caller: &Hash, id: &str) -> Hash {
 /// What a value is for, by where it stands.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
+    /// The request itself.
+    Body,
     Other,
     /// Its texts are ids, and so is the `id` of an object.
     Naming,
     /// The `id` of an object is one.
     Holding,
-    /// The conversation of a response, or what a tool is called with.
+    /// The conversation of a response.
     Input,
+    /// The conversation of a response if it is a list; an object is what a tool is called with.
+    InnerInput,
     /// An item of such a conversation.
     Item,
     /// The client's own.
@@ -91,62 +95,104 @@ enum Place {
 struct Open {
     place: Place,
     is_object: bool,
-    /// Of the member that is being read; `None` before its colon.
+    /// Of the member that is being read, in lower case: there are servers that read any. `None` before its colon.
     key: Option<String>,
     /// The key, before the colon.
     next_key: String,
     ids: Vec<String>,
-    kind: String,
-    /// Whether it has more than a type and an id.
-    has_more: bool,
-    /// Whether it brings what else would be looked up.
-    is_encrypted: bool,
+    skills: Vec<String>,
+    /// Each of its types: which of two counts is up to the server.
+    kinds: Vec<String>,
+    /// The members that have content; a list's element has no name.
+    filled: Vec<String>,
 }
 
 impl Open {
     fn new(place: Place, is_object: bool) -> Self {
-        // An object is what a tool is called with.
-        let place = if is_object && place == Place::Input { Place::Opaque } else { place };
-        let (key, next_key, ids, kind) = Default::default();
-        Self { place, is_object, key, next_key, ids, kind, has_more: false, is_encrypted: false }
+        let place = match place {
+            Place::Input if is_object => Place::Item,
+            Place::InnerInput if is_object => Place::Opaque,
+            place => place,
+        };
+        let (key, next_key, ids, skills, kinds, filled) = Default::default();
+        Self { place, is_object, key, next_key, ids, skills, kinds, filled }
     }
 
     /// What the value that comes next is for.
     fn inner(&self) -> Place {
-        let is = |name: &&str| self.key.as_ref().is_some_and(|key| key.eq_ignore_ascii_case(name));
+        let is = |name: &&str| self.key.as_deref() == Some(*name);
         match (self.place, self.is_object) {
             (Place::Opaque, _) => Place::Opaque,
-            (Place::Input, false) => Place::Item,
+            (Place::Input | Place::InnerInput, false) => Place::Item,
             (Place::Naming, false) => Place::Naming,
             (_, false) => Place::Other,
             (Place::Naming | Place::Holding, true) if is(&"id") => Place::Naming,
             _ if NAMING.iter().any(is) => Place::Naming,
             _ if HOLDING.iter().any(is) => Place::Holding,
             _ if OPAQUE.iter().any(is) => Place::Opaque,
-            _ if is(&"input") => Place::Input,
+            (Place::Body, true) if is(&"input") => Place::Input,
+            _ if is(&"input") => Place::InnerInput,
             _ => Place::Other,
         }
     }
 
+    /// The member that is being read has content.
+    fn fill(&mut self) {
+        self.filled.push(self.key.clone().unwrap_or_default());
+    }
+
     /// Takes a text that is a member, or an element.
     fn take(&mut self, text: Cow<'_, str>, named: &mut Vec<String>) {
+        if !text.is_empty() {
+            self.fill();
+        }
         if self.inner() == Place::Naming {
             named.push(text.into_owned());
             return;
         }
         match self.key.as_deref() {
             Some("id") => self.ids.push(text.into_owned()),
-            Some("type") => self.kind = text.into_owned(),
-            Some("encrypted_content") => self.is_encrypted = true,
+            Some("skill_id") => self.skills.push(text.into_owned()),
+            Some("type") => self.kinds.push(text.into_owned()),
             _ => {}
         }
     }
 
-    /// An item that is only named, or whose content is looked up.
-    fn is_reference(&self) -> bool {
-        let is_bare = !self.has_more || (self.kind == "reasoning" && !self.is_encrypted);
-        self.place != Place::Opaque
-            && (self.kind == "item_reference" || (self.place == Place::Item && is_bare))
+    /// Whether an item of this type brings all that a server would else look up by its id.
+    fn is_whole_as(&self, kind: &str) -> bool {
+        let content = match kind {
+            "" | "message" => "content",
+            "function_call" | "mcp_call" | "mcp_approval_request" => "arguments",
+            "custom_tool_call" => "input",
+            "reasoning" | "compaction" => "encrypted_content",
+            "web_search_call" | "computer_call" | "local_shell_call" | "shell_call" => "action",
+            "apply_patch_call" => "operation",
+            kind if kind.ends_with("_output") => "output",
+            _ => return false,
+        };
+        self.filled.iter().any(|key| key == content)
+    }
+
+    /// What it names, now that it ends.
+    fn references(self) -> Vec<String> {
+        let mut references = Vec::new();
+        if self.place == Place::Opaque {
+            return references;
+        }
+        let is_whole = match self.kinds.as_slice() {
+            [] => self.is_whole_as(""),
+            kinds => kinds.iter().all(|kind| self.is_whole_as(kind)),
+        };
+        if self.kinds.iter().any(|kind| kind == "item_reference")
+            || (self.place == Place::Item && !is_whole)
+        {
+            references.extend(self.ids);
+        }
+        // Those of the vendor are nobody's.
+        if self.kinds.is_empty() || self.kinds.iter().any(|kind| kind != "anthropic") {
+            references.extend(self.skills);
+        }
+        references
     }
 }
 
@@ -161,15 +207,18 @@ fn named(document: &str) -> Option<Vec<String>> {
         at += 1;
         match byte {
             b'{' | b'[' => {
-                let place = open.last().map_or(Place::Other, Open::inner);
+                let place = open.last().map_or(Place::Body, Open::inner);
                 open.push(Open::new(place, *byte == b'{'));
                 if open.len() > MAX_DEPTH {
                     return None;
                 }
             }
             b'}' | b']' => {
-                if let Some(closed) = open.pop().filter(Open::is_reference) {
-                    named.extend(closed.ids);
+                if let Some(closed) = open.pop() {
+                    if let (false, Some(outer)) = (closed.filled.is_empty(), open.last_mut()) {
+                        outer.fill();
+                    }
+                    named.extend(closed.references());
                 }
             }
             b',' => {
@@ -179,9 +228,7 @@ fn named(document: &str) -> Option<Vec<String>> {
             }
             b':' => {
                 if let Some(open) = open.last_mut() {
-                    let key = std::mem::take(&mut open.next_key);
-                    open.has_more |= key != "id" && key != "type";
-                    open.key = Some(key);
+                    open.key = Some(std::mem::take(&mut open.next_key));
                 }
             }
             b'"' => {
@@ -191,7 +238,7 @@ fn named(document: &str) -> Option<Vec<String>> {
                 at += 1;
                 match open.last_mut() {
                     Some(open) if open.is_object && open.key.is_none() => {
-                        open.next_key = text.into_owned();
+                        open.next_key = text.to_ascii_lowercase();
                     }
                     Some(open) => open.take(text, &mut named),
                     None => {}
@@ -250,7 +297,17 @@ mod tests {
             json!({"input": [{"id": "x"}]}),
             json!({"input": [{"id": "x", "type": null}]}),
             json!({"input": [{"type": "reasoning", "id": "x", "summary": [], "encrypted_content": null}]}),
-            json!({"input": [{"type": "code_interpreter_call", "id": "i", "container_id": "x"}]}),
+            json!({"input": [{"type": "code_interpreter_call", "container_id": "x"}]}),
+            json!({"input": [{"type": "image_generation_call", "id": "x", "status": "completed"}]}),
+            json!({"input": [{"type": "file_search_call", "id": "x", "queries": ["salary"]}]}),
+            json!({"input": [{"type": "message", "id": "x", "role": "assistant"}]}),
+            json!({"input": [{"type": "message", "id": "x", "role": "assistant", "content": []}]}),
+            json!({"input": [{"type": "reasoning", "id": "x", "summary": [], "encrypted_content": ""}]}),
+            json!({"input": {"id": "x"}}),
+            json!({"input": {"type": "item_reference", "id": "x"}}),
+            json!({"container": {"skills": [{"type": "custom", "skill_id": "x"}]}}),
+            json!({"tools": [{"type": "shell", "environment": {"skills": [{"skill_id": "x"}]}}]}),
+            json!({"audio": {"voice": {"id": "x"}, "format": "wav"}}),
             json!({"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}]}]}),
             json!({"messages": [{"role": "assistant", "audio": {"id": "x"}}]}),
             json!({"messages": [{"role": "user", "content": [
@@ -261,6 +318,15 @@ mod tests {
             assert_eq!(names(&document), ["x"], "{document}");
         }
         assert_eq!(named(r#"{"File_\u0069d" : "\u0078", "n": 1e400}"#).unwrap(), ["x"]);
+        for twice in [
+            r#"{"input": [{"ID": "x", "Type": "item_reference"}]}"#,
+            r#"{"input": [{"type": "item_reference", "type": "message", "id": "x", "content": "Hello."}]}"#,
+            r#"{"INPUT": [{"type": "message", "type": "item_reference", "id": "x", "content": "Hello."}]}"#,
+        ] {
+            assert_eq!(named(twice).unwrap(), ["x"], "{twice}");
+        }
+        let ids = r#"{"input": [{"id": "x", "id": "y", "type": "item_reference"}]}"#;
+        assert_eq!(named(ids).unwrap(), ["x", "y"]);
         let surrogate = named(r#"{"a": "\ud800", "file_id": "\ud800"}"#).unwrap();
         assert_eq!(surrogate, ["\\ud800"], "what is no text is not given to anybody");
     }
@@ -286,6 +352,8 @@ mod tests {
                 {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]},
                 {"id": "f", "type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
                 {"id": "r", "type": "reasoning", "summary": [], "encrypted_content": "e"},
+                {"id": "w", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "q"}},
+                {"id": "o", "type": "function_call_output", "call_id": "c", "output": "12"},
                 {"role": "user", "content": "Hello."}]}),
         ] {
             assert_eq!(names(&document), [""; 0], "{document}");

@@ -1,10 +1,10 @@
 //! What keeps the folder of a model from being used, gathered so that one error says all of it.
 
 use std::fmt::{Display, Write};
-use std::fs;
 use std::path::Path;
 
 use crate::error::InferenceError;
+use crate::folder;
 use crate::protocol::ModelRef;
 
 /// What a folder lacks or has wrong, in the order it was found.
@@ -30,9 +30,16 @@ impl Defects {
         result.map_err(|defect| self.push(defect)).ok()
     }
 
-    /// The bytes of a file that has to be there.
-    pub fn read(&mut self, directory: &Path, file: &str, remedy: &str) -> Option<Vec<u8>> {
-        fs::read(directory.join(file)).map_err(|error| self.missing(file, error, remedy)).ok()
+    /// The bytes of a file that has to be there, at most `max`.
+    pub fn read(
+        &mut self,
+        directory: &Path,
+        file: &str,
+        max: u64,
+        remedy: &str,
+    ) -> Option<Vec<u8>> {
+        let read = folder::read(&directory.join(file), max);
+        read.map_err(|error| self.missing(file, error, remedy)).ok()
     }
 
     /// Adds a file that cannot be read.

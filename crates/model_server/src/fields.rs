@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::defects::Defects;
+use crate::folder::MAX_CONFIG_BYTES;
 
 /// The fields of one file.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     file: &str,
     defects: &mut Defects,
 ) -> Option<T> {
-    let bytes = defects.read(directory, file, "put it into the folder")?;
+    let bytes = defects.read(directory, file, MAX_CONFIG_BYTES, "put it into the folder")?;
     serde_json::from_slice(&bytes)
         .map_err(|error| defects.add(format_args!("{file} cannot be read"), &error.to_string()))
         .ok()

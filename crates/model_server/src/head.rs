@@ -3,10 +3,11 @@
 //! of the Ettin family end in such layers.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
+
+use crate::folder::{self, MAX_CONFIG_BYTES, MAX_LAYER_BYTES};
 
 /// What PyTorch adds to the variance before it divides by it.
 const NORM_EPSILON: f32 = 1e-5;
@@ -41,7 +42,7 @@ impl Layer {
             activation_function: String,
         }
         let file = format!("{path}/config.json");
-        let config: Config = fs::read(directory.join(&file))
+        let config: Config = folder::read(&directory.join(&file), MAX_CONFIG_BYTES)
             .map_err(|error| error.to_string())
             .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))
             .map_err(|error| format!("{file} cannot be read ({error}): put it into the folder"))?;
@@ -152,7 +153,7 @@ fn take(
 /// says where each tensor lies, and the tensors.
 fn read_tensors(directory: &Path, path: &str) -> Result<HashMap<String, Vec<f32>>, String> {
     let file = format!("{path}/model.safetensors");
-    let bytes = fs::read(directory.join(&file))
+    let bytes = folder::read(&directory.join(&file), MAX_LAYER_BYTES)
         .map_err(|error| format!("{file} cannot be read ({error}): put it into the folder"))?;
     parse_tensors(&bytes).ok_or_else(|| {
         format!("{file} is not a file of safetensors with F32 or BF16 numbers: save it as one")

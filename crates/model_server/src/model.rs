@@ -76,7 +76,7 @@ impl Model {
         let config = ModelConfig::read(reference, &mut defects);
         let tokenizer = read_tokenizer(directory, &mut defects);
         let path = graph_path(directory);
-        let sessions = match std::fs::File::open(&path) {
+        let sessions = match folder::open(&path, folder::MAX_GRAPH_BYTES) {
             Ok(_) => SessionPool::new(runtime, SessionOptions { path, intra_threads }, count)
                 .map_err(|reasons| reasons.into_iter().for_each(|reason| defects.push(reason)))
                 .ok(),

@@ -13,6 +13,7 @@ use tokenizers::Tokenizer;
 use crate::config::ModelConfig;
 use crate::defects::Defects;
 use crate::error::InferenceError;
+use crate::folder::MAX_TOKENIZER_BYTES;
 use crate::protocol::{ModelKind, Purpose};
 
 /// Tokens that two neighbouring windows of a long document share, so that a sentence at a
@@ -124,7 +125,7 @@ pub(crate) fn read_tokenizer(
     defects: &mut Defects,
 ) -> Option<Arc<PublishedTokenizer>> {
     let remedy = "save the tokenizer as one file, as AutoTokenizer of transformers does";
-    let bytes = defects.read(directory, "tokenizer.json", remedy)?;
+    let bytes = defects.read(directory, "tokenizer.json", MAX_TOKENIZER_BYTES, remedy)?;
     let digest: [u8; 32] = Sha256::digest(&bytes).into();
     let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
     in_use.retain(|(_, tokenizer)| tokenizer.strong_count() > 0);

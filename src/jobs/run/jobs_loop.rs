@@ -143,6 +143,11 @@ impl JobsLoop {
             && self.stepping.is_empty()
     }
 
+    /// Whether the last turn claimed nothing because the database is being restored.
+    pub fn is_resting(&self) -> bool {
+        self.restoring.is_some()
+    }
+
     /// What is under way, for the people who watch.
     pub fn activity(&self) -> String {
         if let (Some(Restore { pid, role, since }), true) = (&self.restoring, self.is_idle()) {

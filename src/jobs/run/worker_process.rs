@@ -75,7 +75,9 @@ impl Worker {
             if !extension_is_here() {
                 return Outcome::Absent;
             }
-            self.look_for_reasons_to_end(jobs);
+            if let Some(outcome) = self.look_for_reasons_to_end(jobs) {
+                return outcome;
+            }
             if self.assignment.slot == 0 {
                 llm_ledger::settle(self.assignment.database);
             }
@@ -91,19 +93,26 @@ impl Worker {
         }
     }
 
-    fn look_for_reasons_to_end(&mut self, jobs: &mut JobsLoop) {
+    /// What it finds in a worker without work ends it at once.
+    fn look_for_reasons_to_end(&mut self, jobs: &mut JobsLoop) -> Option<Outcome> {
         if self.closing.is_some() {
-            return;
+            return None;
         }
         let outcome = if self.is_superfluous() {
             Outcome::Off
         } else if launcher::asks_to_yield() {
-            if jobs.is_idle() { Outcome::Idle } else { Outcome::Yielded }
+            if jobs.is_idle()
+                && let Some(outcome) = self.confirm_idle(jobs)
+            {
+                return Some(outcome);
+            }
+            Outcome::Yielded
         } else {
-            return;
+            return None;
         };
         self.closing = Some((outcome, Instant::now()));
         jobs.wind_down();
+        None
     }
 
     fn publish(&mut self, jobs: &JobsLoop) {
@@ -139,12 +148,14 @@ impl Worker {
     }
 
     /// Says that it ends and looks once more: a transaction that commits before sees a worker, and
-    /// its jobs are found here; one that commits after sees none, and has another one started.
+    /// its jobs are found here; one that commits after sees none, and has another one started. Who rests during a
+    /// restore does not know what there is to do.
     fn confirm_idle(&mut self, jobs: &mut JobsLoop) -> Option<Outcome> {
         self.state.outcome = Some(Outcome::Idle);
         slots::publish(&mut self.lock, &self.state);
         jobs.turn();
-        if jobs.is_idle() {
+        if jobs.is_idle() && !jobs.is_resting() {
+            jobs.wind_down();
             return Some(Outcome::Idle);
         }
         self.idle_since = None;

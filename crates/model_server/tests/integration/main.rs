@@ -7,6 +7,7 @@ mod common;
 mod budget;
 mod cancellation;
 mod concurrency;
+mod defects;
 mod engine;
 mod errors;
 mod four_bits;

@@ -25,7 +25,7 @@ fn go_on() -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn models() -> PathBuf {
+pub fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models")
 }
 
@@ -169,28 +169,28 @@ fn long_sequences_run_alone_and_a_call_can_be_cancelled_between_them() {
 }
 
 /// A copy of a tiny model, removed with the value.
-struct Copy(TemporaryDirectory);
+pub struct Copy(pub TemporaryDirectory);
 
 impl Copy {
-    fn of(name: &str) -> Self {
+    pub fn of(name: &str) -> Self {
         let copy = Self(TemporaryDirectory::new());
         copy_folder(&models().join(name), copy.0.path());
         copy
     }
 
-    fn path(&self, file: &str) -> PathBuf {
+    pub fn path(&self, file: &str) -> PathBuf {
         self.0.path().join(file)
     }
 
     /// Sets fields of a JSON file.
-    fn set(&self, file: &str, fields: Value) {
+    pub fn set(&self, file: &str, fields: Value) {
         let mut content: Map<String, Value> =
             serde_json::from_slice(&fs::read(self.path(file)).unwrap()).unwrap();
         content.extend(fields.as_object().unwrap().clone());
         fs::write(self.path(file), Value::Object(content).to_string()).unwrap();
     }
 
-    fn remove(&self, file: &str) {
+    pub fn remove(&self, file: &str) {
         fs::remove_file(self.path(file)).unwrap();
     }
 
@@ -200,7 +200,7 @@ impl Copy {
     }
 
     /// The error has these parts and no other defects.
-    fn assert_defects(&self, name: &str, code: ErrorCode, parts: &[&str]) {
+    pub fn assert_defects(&self, name: &str, code: ErrorCode, parts: &[&str]) {
         let error = self.load(name).unwrap_err();
         let message = error.to_string();
         assert_eq!(error.code(), code, "{message}");
@@ -319,54 +319,6 @@ fn a_model_whose_files_were_replaced_is_loaded_again_when_it_is_described() {
     let refused = ask(Request::Describe { model: references[0].clone() });
     assert!(matches!(refused, Response::Error { .. }), "{refused:?}");
     assert_eq!(embedding(&mut ask), after.0, "what is in use stays in use");
-}
-
-#[test]
-fn one_error_names_all_that_a_folder_lacks() {
-    let empty = Copy(TemporaryDirectory::new());
-    empty.assert_defects(
-        "m",
-        ErrorCode::ModelMissing,
-        &[
-            "config.json cannot be read",
-            "tokenizer.json cannot be read",
-            "model.onnx cannot be read",
-        ],
-    );
-
-    let copy = Copy::of("bert-reranker");
-    fs::write(copy.path("config.json"), r#"{"pooling": "last", "normalize": 3}"#).unwrap();
-    fs::write(copy.path("tokenizer.json"), "{}").unwrap();
-    fs::copy(models().join("refused/strange-inputs.onnx"), copy.path("model.onnx")).unwrap();
-    copy.assert_defects(
-        "m",
-        ErrorCode::ModelInvalid,
-        &[
-            "write \"kind\"",
-            "write \"max_tokens\"",
-            "\"pooling\" in config.json is wrong",
-            "\"normalize\" in config.json is wrong",
-            "tokenizer.json cannot be loaded",
-            "\"attention_mask\" is Tensor<i32>",
-            "unknown input \"task_id\"",
-        ],
-    );
-
-    let copy = Copy::of("mean-embedder");
-    copy.set(
-        "config.json",
-        json!({"dimension": 7, "max_tokens": 513, "query_prefix": "a ".repeat(300)}),
-    );
-    copy.set(
-        "1_Pooling/config.json",
-        json!({"pooling_mode_mean_tokens": false, "pooling_mode_lasttoken": true}),
-    );
-    copy.remove("onnx/model.onnx");
-    copy.assert_defects(
-        "m",
-        ErrorCode::ModelMissing,
-        &["pooling_mode_lasttoken", "max_tokens 513", "model.onnx", "a prefix of 300 tokens"],
-    );
 }
 
 #[test]

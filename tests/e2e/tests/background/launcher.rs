@@ -9,7 +9,11 @@ use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{StopMode, wait_until};
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
+
+/// How often two databases ask for the one place at once.
+const ROUNDS: usize = 12;
 
 #[test]
 fn there_is_a_worker_after_create_extension_and_after_every_start() {
@@ -131,6 +135,60 @@ fn four_databases_share_two_workers() {
     for client in &mut clients {
         assert_eq!(facts(client), noted_sentences(3));
     }
+}
+
+/// A worker that is told to make room in the moment in which it is left a job: either it does the job, or the
+/// launcher knows that there is one. Nobody else commits in that database afterwards, so that a job without
+/// either waits for the launcher's next look, a minute later.
+#[test]
+fn who_makes_room_forgets_no_job() {
+    let scene = start_with(echo, &[("memory_agent.max_workers", "1")]);
+    let mut clients = [scene.cluster.connect(DATABASE), scene.cluster.database("second").connect()];
+    let mut observer = scene.cluster.connect("postgres");
+    for client in &mut clients {
+        run(client, "SET memory_agent.user_id = 'alice'");
+    }
+    for round in 0..ROUNDS {
+        // Who has been there for a second is asked as soon as somebody wants its place.
+        wait_until(PATIENCE, "a worker that may be asked to leave", || {
+            let sql = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'memory_agent worker' \
+                        AND backend_start < clock_timestamp() - interval '1 s')";
+            value(&mut observer, sql, &[])
+        });
+        let at_once = Barrier::new(clients.len());
+        std::thread::scope(|scope| {
+            for client in &mut clients {
+                scope.spawn(|| {
+                    at_once.wait();
+                    say_in_sessions(client, 1);
+                });
+            }
+        });
+        for client in &mut clients {
+            assert!(value::<bool>(client, "SELECT memory_wait('30 s')", &[]), "round {round}");
+        }
+    }
+}
+
+/// A worker begins nothing while its database is restored, and does not take that for having nothing to do.
+#[test]
+fn who_makes_room_during_a_restore_comes_back() {
+    let mut scene = start_with(echo, &[("memory_agent.max_workers", "1")]);
+    let mut restore = scene.cluster.connect(DATABASE);
+    run(&mut restore, "SET application_name = 'pg_restore'");
+    wait_until(PATIENCE, "the worker to rest", || {
+        // Whatever wakes it has it look.
+        scene.say("Said to a worker that may not have seen the restore yet.");
+        scene.status("worker").contains("resting")
+    });
+    scene.say("Said to one that rests.");
+    let mut other = scene.cluster.database("second").connect();
+    run(&mut other, "SET memory_agent.user_id = 'alice'");
+    say_in_sessions(&mut other, 1);
+    assert!(value::<bool>(&mut other, "SELECT memory_wait('30 s')", &[]));
+    assert!(!value::<bool>(&mut scene.client, "SELECT memory_wait('10 ms')", &[]));
+    drop(restore);
+    assert!(value::<bool>(&mut scene.client, "SELECT memory_wait('30 s')", &[]));
 }
 
 #[test]

@@ -11,6 +11,8 @@ fn bad() -> Vec<(String, &'static str)> {
         ("zoe\n", "has a control character"),
         ("\u{1b}[2Jzoe", "has a control character"),
         ("zo\u{85}e", "has a control character"),
+        ("zo\u{200b}e", "has an invisible character"),
+        ("\u{202e}eoz", "has an invisible character"),
         (" zoe", "begins or ends with a blank"),
         ("zoe\u{a0}", "begins or ends with a blank"),
         ("\u{3000}", "is empty or blank"),
