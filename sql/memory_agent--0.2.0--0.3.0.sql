@@ -264,6 +264,17 @@ COMMENT ON FUNCTION memory_list_endpoints() IS
 CREATE INDEX sessions_text_search_config_idx ON memory_agent.sessions (user_id)
     WHERE settings OPERATOR(pg_catalog.?) 'text_search_config';
 
+-- === Sessions recall each other ===
+
+CREATE INDEX sessions_session_recall_idx ON memory_agent.sessions (user_id, agent_id)
+    WHERE settings ? 'session_recall';
+
+-- What agents know stays where it was: those with sessions go on without the user's other ones, until somebody says
+-- otherwise. memory_status() tells how.
+INSERT INTO memory_agent.agents (user_id, agent_id, settings)
+SELECT DISTINCT '*', s.agent_id, jsonb_build_object('session_recall', 'session')
+  FROM memory_agent.sessions s;
+
 -- === Users take turns in the queue ===
 
 -- Agents that say themselves how long inactive entries are kept, and the texts that calls kept of a user.

@@ -12,6 +12,10 @@ CREATE INDEX entries_lexemes_idx ON memory_agent.entries USING gin (lexemes);
 CREATE INDEX sessions_text_search_config_idx ON memory_agent.sessions (user_id)
     WHERE settings ? 'text_search_config';
 
+-- Sessions that say whether others are recalled, of which every prompt of their user asks.
+CREATE INDEX sessions_session_recall_idx ON memory_agent.sessions (user_id, agent_id)
+    WHERE settings ? 'session_recall';
+
 -- Look-ups by id alone (the primary key starts with user_id).
 CREATE INDEX entries_id_idx ON memory_agent.entries (id);
 

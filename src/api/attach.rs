@@ -46,6 +46,12 @@ fn memory_attach(
     table.check_owner()?;
     table.check()?;
     roles::read_as_owner(|spi| check_columns(spi, &table, &definition))?;
+    if definition.is_without_users() && definition.session_id_column.is_some() {
+        notice!(
+            "nothing says whose rows of {} are: prompts of one of its sessions do not read the others",
+            table.name
+        );
+    }
     let user_id = intake_user(&definition)?;
     let id = save(&table, &definition)?;
     let caller = Spi::read_write()?;

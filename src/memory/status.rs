@@ -10,7 +10,7 @@ use crate::models::{self, Failure, client, paths};
 use crate::pg::preload::is_preloaded;
 use crate::settings::{IdentityMode, Recall, Search};
 use crate::store::models::Kind;
-use crate::store::{counts, model_change, schema, vector_index};
+use crate::store::{agents, counts, model_change, schema, vector_index};
 use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_model_server::model::missing_files;
 use memory_agent_model_server::protocol::{RemoteEmbedder, ServerStatus};
@@ -68,6 +68,7 @@ pub fn of_tables(spi: &Spi, level: Level, settings: &Search) -> PgResult<Vec<Sta
     }
     if schema::has_0_3() {
         rows.extend(levels(spi)?);
+        rows.extend(session_recall(spi)?);
     }
     Ok(rows)
 }
@@ -116,6 +117,20 @@ fn levels(spi: &Spi) -> PgResult<Option<StatusRow>> {
                 "{roles} roles with a level read tables of memory_agent, as levels of 0.2.0 did"
             ),
             "Run SELECT memory_agent.renew_levels(), and grant again what you granted by hand.",
+        )
+    }))
+}
+
+/// Agents whose sessions know nothing of each other, as an update leaves them.
+fn session_recall(spi: &Spi) -> PgResult<Option<StatusRow>> {
+    let agents = agents::isolating_sessions(spi)?;
+    let list = agents.iter().map(|agent| format!("\"{agent}\"")).collect::<Vec<_>>().join(", ");
+    Ok((!agents.is_empty()).then(|| {
+        row(
+            "session_recall",
+            "session",
+            format!("prompts of these agents recall nothing of the user's other sessions: {list}"),
+            "To let them, run for each: SELECT memory_configure('...', settings => '{\"session_recall\": \"user\"}', user_id => '*').",
         )
     }))
 }

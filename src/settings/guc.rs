@@ -153,6 +153,8 @@ settings! {
         "memory_agent.recall_scope\0", "Whether recall sees archived entries (all) or only those in the window (active).\0";
     choice stale_sources: StaleSources = StaleSources::Demote, Userset, (),
         "memory_agent.stale_sources\0", "What recall does with turns whose facts were replaced: rank them below what replaced them (demote), leave them out (hide), or nothing (show).\0";
+    choice session_recall: SessionRecall = SessionRecall::User, Userset, (),
+        "memory_agent.session_recall\0", "What prompts of a session recall beside the session itself, global and shared memory: the user's other sessions of the agent (user), or nothing (session).\0";
     choice prompt_stale_sources: PromptStaleSources = PromptStaleSources::Mark, Userset, (),
         "memory_agent.prompt_stale_sources\0", "What prompts do with turns whose facts were replaced: say so, and leave out those of which nothing holds any more (mark), leave all of them out (hide), or nothing (show).\0";
     int default_token_budget: i32 = 2000, Userset, (1, 10_000_000),

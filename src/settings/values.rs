@@ -111,6 +111,7 @@ values! {
         marker_weight: f64 = guc::marker_weight(),
         freshness_boost: bool = guc::freshness_boost(),
         stale_sources: StaleSources = guc::stale_sources(),
+        session_recall: SessionRecall = guc::session_recall(),
         prompt_stale_sources: PromptStaleSources = guc::prompt_stale_sources(),
         current_episode_share: f64 = guc::current_episode_share(),
     }

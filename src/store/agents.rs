@@ -49,6 +49,15 @@ pub fn stored(spi: &Spi, scope: &FactScope<'_>) -> PgResult<Stored> {
     )
 }
 
+/// Agents that keep the sessions of all users apart, a few of them.
+pub fn isolating_sessions(spi: &Spi) -> PgResult<Vec<String>> {
+    spi.rows(
+        "SELECT a.agent_id FROM memory_agent.agents a \
+          WHERE a.user_id = $1 AND a.settings ->> 'session_recall' = 'session' ORDER BY 1 LIMIT 20",
+        &mut params![SHARED_USER],
+    )
+}
+
 /// Changes what is stored for an agent: `settings` are joined to those that are there, NULL takes one
 /// away; without a content type it stays.
 pub fn configure_agent(

@@ -56,6 +56,11 @@ record!(Definition:
     agent_id role embed);
 
 impl Definition {
+    /// Whether a row belongs to who writes it, an application perhaps, for want of anything better.
+    pub fn is_without_users(&self) -> bool {
+        self.user_id.is_none() && self.user_id_column.is_none()
+    }
+
     /// The columns in the order of `attachments.column_numbers`.
     fn columns(&self) -> Vec<Option<String>> {
         let single = [

@@ -25,6 +25,8 @@ words! {
     pub enum Layer {
         /// The session, or all of the user's without one.
         Session = "session",
+        /// The user's other sessions of the agent.
+        OtherSessions = "other_sessions",
         /// The user's global memory.
         Global = "global",
         /// Shared memory.
@@ -34,14 +36,21 @@ words! {
 
 impl Layer {
     /// How many there are; `layer as usize` is below it.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 4;
 }
+
+/// Attached tables that do not say whose a row is: it is of who wrote it, an application that writes for many. Its
+/// sessions are different people.
+const ATTACHED_WITHOUT_USERS: &str = "ARRAY(SELECT t.relation FROM memory_agent.attachments t \
+      WHERE t.user_id IS NULL AND t.user_id_column IS NULL)";
 
 /// What to look at.
 pub struct Scope {
     pub caller: Caller,
     /// One session, or `global` for the user's global memory alone.
     pub session_id: Option<String>,
+    /// Beside a session, also the agent's other sessions with the user.
+    pub other_sessions: bool,
     pub kinds: Option<Vec<String>>,
     pub filter: Filter,
     /// The filter's metadata object as it was given, so that numbers keep their digits.
@@ -114,11 +123,46 @@ impl Scope {
                 format!("e.user_id = {user} AND NOT {}{}", is_global("e"), of(&agent)),
             )),
         }
+        if self.other_sessions && self.session_id.is_some() {
+            places.push((Layer::OtherSessions, self.other_sessions(user, &agent, params)));
+        }
         let agent = agent.filter(|_| self.caller.agent_is_explicit);
         places.push((
             Layer::Global,
             format!("e.user_id = {user} AND {}{}", is_global("e"), of(&agent)),
         ));
+    }
+
+    /// The place of what was said in the agent's other sessions with the user, as far as those are not by themselves.
+    fn other_sessions(&self, user: &str, agent: &Option<String>, params: &mut Params) -> String {
+        let agent = match agent {
+            Some(agent) => agent.clone(),
+            None => bind(params, self.caller.agent().to_owned()),
+        };
+        let session = bind(params, self.session_id.clone());
+        let configured = |as_what: &str| {
+            format!(
+                "ARRAY(SELECT s.session_id FROM memory_agent.sessions s \
+                        WHERE s.user_id = {user} AND s.agent_id = {agent} \
+                          AND s.settings ? 'session_recall' AND s.settings ->> 'session_recall' = '{as_what}')"
+            )
+        };
+        let of_agent = |user: &str| {
+            format!(
+                "(SELECT a.settings ->> 'session_recall' FROM memory_agent.agents a \
+                   WHERE a.user_id = {user} AND a.agent_id = {agent})"
+            )
+        };
+        let (own, shared) = (of_agent(user), of_agent(&format!("'{SHARED_USER}'")));
+        format!(
+            "e.user_id = {user} AND NOT {} AND e.agent_id = {agent} AND e.session_id <> {session} \
+             AND (e.session_id = ANY ({}) \
+                  OR coalesce({own}, {shared}, 'user') <> 'session' AND e.session_id <> ALL ({})) \
+             AND coalesce(e.source_relation, '') <> ALL ({ATTACHED_WITHOUT_USERS})",
+            is_global("e"),
+            configured("user"),
+            configured("session"),
+        )
     }
 
     /// The condition that a row holds, or is an unverified fact, as the filter asks; it begins with AND.

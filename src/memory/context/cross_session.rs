@@ -21,6 +21,11 @@ const CANDIDATES: i32 = 10;
 /// The least similarity where the model has no calibrated value.
 const UNCALIBRATED: f64 = 0.7;
 
+/// Whether what was said stands in one of these parts of conversations.
+pub fn covers(parts: &[PromptMemory], memory: &PromptMemory) -> bool {
+    !memory.is_fact && parts.iter().any(|part| part.content.contains(memory.content.trim()))
+}
+
 /// What is told of other conversations than `session_id`: of each the part that answers the message best, the
 /// best first. Nothing unless the message has one of the phrases that ask for it.
 pub fn find(

@@ -79,6 +79,7 @@ impl Wanted<'_> {
                 && !certain.iter().any(|turn| repeats(memory, turn))
         });
         without_repetitions(&mut memories);
+        memories.retain(|memory| !cross_session::covers(&earlier, memory));
 
         let memory_block = Block { heading: MEMORY_HEADER, overhead, tokens };
         let earlier_block = Block { heading: EARLIER_HEADING, overhead, tokens };

@@ -6,9 +6,9 @@ use crate::memory::language::Phrases;
 use crate::memory::prelude::*;
 use crate::memory::recall::stale::Treatment;
 use crate::memory::scope_settings;
-use crate::settings::{Effective, Recall};
-use crate::store::entries;
+use crate::settings::{Effective, Recall, SessionRecall};
 use crate::store::scope::{Archives, Scope};
+use crate::store::{entries, schema};
 use memory_agent_core::filter::Filter;
 use memory_agent_core::fuse::FusionSettings;
 use memory_agent_core::limits::{MAX_RERANK_BUDGET, MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
@@ -41,7 +41,8 @@ pub struct Arguments {
     pub archives: Archives,
     /// The agent and the id of a session that is left out.
     pub except_session: Option<(String, String)>,
-    /// Whether the rows are for a prompt: then another setting says what becomes of stale turns.
+    /// Whether the rows are for a prompt: then settings of their own say what becomes of stale turns, and whether other
+    /// sessions are read.
     pub for_prompt: bool,
 }
 
@@ -211,10 +212,12 @@ impl Arguments {
             },
             wants_nothing: top_k.is_some_and(|top_k| top_k <= 0),
             rerank: self.rerank.unwrap_or(chosen.rerank),
-            chosen,
             scope: Scope {
                 caller,
                 session_id: self.session_id,
+                other_sessions: self.for_prompt
+                    && chosen.session_recall == SessionRecall::User
+                    && schema::has_0_3(),
                 kinds,
                 filter,
                 filter_metadata,
@@ -223,6 +226,7 @@ impl Arguments {
                 except_session: self.except_session,
                 search,
             },
+            chosen,
             query,
             rewrites,
             query_embedding: self.query_embedding,

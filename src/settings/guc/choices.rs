@@ -19,6 +19,7 @@ choices! {
     cross_session_agents: CrossSessionAgents { Same = c"same", All = c"all" }
     memory_message: MemoryMessage { User = c"user", System = c"system" }
     prompt_tokenizer: PromptTokenizer { Cl100k = c"cl100k_base", O200k = c"o200k_base" }
+    session_recall: SessionRecall { User = c"user", Session = c"session" }
     recall_scope: RecallScope { All = c"all", Active = c"active" }
     stale_sources: StaleSources { Demote = c"demote", Hide = c"hide", Show = c"show" }
     prompt_stale_sources: PromptStaleSources { Mark = c"mark", Hide = c"hide", Show = c"show" }

@@ -1,6 +1,6 @@
 //! memory_augment: what is put before the message, and what is left alone.
 
-use crate::scene::{said, scene};
+use crate::scene::{Session, said, scene};
 use memory_agent_e2e::memory::{ingest, recall, run, undated, value, values};
 use memory_agent_e2e::{Json, expect_error};
 use serde_json::json;
@@ -195,6 +195,15 @@ fn what_a_memory_says_cannot_pass_for_anything_else() {
     assert_eq!(hits(&document)[0]["content"], hostile);
 }
 
+/// The memories in a prompt that asks where Anna lives, in the order of their words.
+fn found_by(session: &mut Session, arguments: &str) -> Vec<String> {
+    let document = session.augment(&said("Where does Anna live?"), arguments);
+    let mut texts: Vec<String> =
+        hits(&document).iter().map(|hit| hit["content"].as_str().unwrap().to_owned()).collect();
+    texts.sort();
+    texts
+}
+
 #[test]
 fn memories_are_those_of_the_session_and_the_user() {
     let mut session = scene().session("augment_scope");
@@ -208,20 +217,25 @@ fn memories_are_those_of_the_session_and_the_user() {
          SELECT memory_add('Anna lives in Oslo.', session_id => 's', agent_id => 'coder', infer => false);
          SELECT memory_add('Anna lives with everybody.', user_id => '*', infer => false)",
     );
-    let mut found = |arguments: &str| {
-        let document = session.augment(&said("Where does Anna live?"), arguments);
-        let mut texts: Vec<String> =
-            hits(&document).iter().map(|hit| hit["content"].as_str().unwrap().to_owned()).collect();
-        texts.sort();
-        texts
-    };
+    let mut found = |arguments: &str| found_by(&mut session, arguments);
     let (shared, global) = ("Anna lives with everybody.", "Anna has lived in Porto.");
+    let everywhere = [
+        global,
+        "Anna lives in Lisbon.",
+        "Anna lives in room 7.",
+        "Anna lives on the default street.",
+        shared,
+    ];
+    assert_eq!(found("'s'"), everywhere);
+    assert_eq!(found("session_id => 'new'"), everywhere);
+    assert_eq!(found("'s', user_id => 'bob'"), ["Anna lives in Rome.", shared]);
+    assert_eq!(found("'s', agent_id => 'coder'"), ["Anna lives in Oslo.", shared]);
+    run(&mut session.client, "SET memory_agent.session_recall = session");
+    let mut found = |arguments: &str| found_by(&mut session, arguments);
     assert_eq!(found("'s'"), [global, "Anna lives in Lisbon.", shared]);
     let of_default = [global, "Anna lives on the default street.", shared];
     assert_eq!(found("session_id => NULL"), of_default);
     assert_eq!(found("top_k => 5"), of_default);
-    assert_eq!(found("'s', user_id => 'bob'"), ["Anna lives in Rome.", shared]);
-    assert_eq!(found("'s', agent_id => 'coder'"), ["Anna lives in Oslo.", shared]);
 }
 
 #[test]

@@ -35,6 +35,8 @@ fn text_of(message: &Json) -> &str {
 fn no_known_form_gets_out_of_an_augmented_prompt() {
     let mut session = scene().session("augment_injections");
     run(&mut session.client, "SET memory_agent.score_threshold = 0");
+    // Each form is alone in its session.
+    run(&mut session.client, "SET memory_agent.session_recall = session");
     for (form, text) in forms() {
         remember(&mut session, &form, &text);
         let document = session.augment(&said(QUESTION), &format!("$q${form}$q$"));
@@ -60,6 +62,8 @@ fn no_known_form_gets_out_of_an_augmented_prompt() {
 fn no_known_form_gets_out_of_a_chat() {
     let mut session = scene().session("chat_injections");
     run(&mut session.client, "SET memory_agent.score_threshold = 0");
+    // Each form is alone in its session.
+    run(&mut session.client, "SET memory_agent.session_recall = session");
     for (form, text) in forms() {
         remember(&mut session, &form, &text);
         let model = format!("injected: {form}");

@@ -168,6 +168,8 @@ fn contradicted_memories_are_left_out_of_the_answer_only() {
 fn without_verdicts_all_memories_are_kept() {
     let mut session = scene().session("options_check_fails");
     run(&mut session.client, "SET memory_agent.read_contradiction_check = on");
+    // Each place is alone in its session.
+    run(&mut session.client, "SET memory_agent.session_recall = session");
     for (place, warnings) in [("REFUSED", 1), ("GARBAGE", 1), ("NOTHING STANDS", 0)] {
         session.know(place, &format!("Bert lives in {place}."));
         session.know(place, &format!("Bert has lived in the house of {place}."));

@@ -54,10 +54,16 @@ fn a_short_conversation_is_archived_whole_and_told_elsewhere() {
     assert_eq!(hits.iter().map(|hit| &hit["role"]).collect::<Vec<_>>(), ["conversation"]);
     let text = augmented["messages"][0]["content"].as_str().unwrap();
     assert!(text.contains("[conversation of ") && text.contains("last one hour."), "{text}");
+    // Without the conversation as a whole, its turns are memories like others of the user.
     run(&mut client, "SET memory_agent.cross_session = off");
+    let apart: Json = value(&mut client, augment, &[]);
+    let hits = apart["memory_hits"].as_array().unwrap();
+    assert!(hits.iter().all(|hit| hit["role"] == "user" || hit["role"] == "assistant"), "{apart}");
+    assert_eq!(hits.len(), 3);
+    run(&mut client, "SET memory_agent.session_recall = session");
     let silent: Json = value(&mut client, augment, &[]);
     assert_eq!(silent["memory_hits"], Json::Array(Vec::new()));
-    run(&mut client, "RESET memory_agent.cross_session");
+    run(&mut client, "RESET memory_agent.cross_session; RESET memory_agent.session_recall");
 
     // Archived again, it is replaced; after memory_clear, the new conversation stands beside it.
     ingest(&mut client, "auth", "Refresh tokens last a month.");

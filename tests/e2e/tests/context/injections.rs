@@ -19,7 +19,7 @@ fn no_known_form_gets_out_of_a_context() {
     run(&mut client, "SET memory_agent.rerank = off; SET memory_agent.relevance_threshold = 0");
     for (form, text) in forms() {
         // What is told: a turn that left the window, a fact, a summary, an earlier conversation.
-        say(&mut client, &form, "user", &text);
+        say(&mut client, &form, "user", &format!("Said: {text}"));
         run(&mut client, "UPDATE memory_agent.entries SET state = 'archived' WHERE kind = 'turn'");
         value::<Uuid>(
             &mut client,

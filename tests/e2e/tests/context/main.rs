@@ -8,6 +8,7 @@ mod cross_session;
 mod documents;
 mod injections;
 mod messages;
+mod other_sessions;
 mod outdated;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]

@@ -142,11 +142,12 @@ fn what_a_turn_ended_is_marked() {
     }
 }
 
-/// What another session said is not told in this one, also where it is not known what the words were that it
+/// What another session said is not told in one that is by itself, also where it is not known what the words were that it
 /// replaced.
 #[test]
 fn a_mark_tells_nothing_of_another_session() {
     let mut client = shared().database("replaced_private").connect();
+    run(&mut client, "SET memory_agent.session_recall = session");
     removed_by_turn(&mut client, "b");
     summarize(&mut client, "a", "The shop runs on MySQL.");
     covers(&mut client, "2024-01-15");

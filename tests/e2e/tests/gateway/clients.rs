@@ -70,7 +70,7 @@ fn the_openai_client_for_python() {
                 answer.done();
             } else if body["tools"].is_array() && last["role"] == "user" {
                 answer.json(r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"t1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}}]},"finish_reason":"tool_calls"}]}"#);
-            } else if last["content"] == "Fail." {
+            } else if last["content"].as_str().is_some_and(|text| text.ends_with("Fail.")) {
                 answer.whole(400, &[("content-type", "application/json")], r#"{"error":{"message":"no","type":"invalid_request_error","param":null,"code":"nope"}}"#);
             } else {
                 answer.json(&completion("So it is."));

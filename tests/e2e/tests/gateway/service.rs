@@ -214,7 +214,8 @@ fn only_so_many_bytes_at_once() {
 #[test]
 fn only_so_many_bytes_of_answers_at_once() {
     let upstream = Upstream::start(|request, answer| {
-        let text = "word ".repeat(if request.body.contains("Epic") { 16_000 } else { 10 });
+        let is_long = request.body.contains("Epic");
+        let text = if is_long { "word ".repeat(16_000) } else { "short ".repeat(10) };
         if request.method == "GET" {
             answer.json("{}");
         } else if request.json()["stream"] == true {

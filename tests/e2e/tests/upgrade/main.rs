@@ -13,6 +13,7 @@ mod older;
 mod privileges;
 mod refusals;
 mod rows;
+mod sessions;
 
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, Cluster};

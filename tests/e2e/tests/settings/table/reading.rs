@@ -140,6 +140,13 @@ pub const SETTINGS: &[Setting] = &[
         "context::a_prompt_has_no_memory_that_no_longer_holds",
     ),
     (
+        "session_recall",
+        "user",
+        "user",
+        Choice(&["user", "session"]),
+        "context::a_second_conversation_remembers_the_first",
+    ),
+    (
         "default_token_budget",
         "2000",
         "user",
