@@ -264,6 +264,15 @@ COMMENT ON FUNCTION memory_list_endpoints() IS
 CREATE INDEX sessions_text_search_config_idx ON memory_agent.sessions (user_id)
     WHERE settings OPERATOR(pg_catalog.?) 'text_search_config';
 
+-- === memory_add without an LLM ===
+
+CREATE OR REPLACE FUNCTION memory_add(
+    content text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    metadata jsonb DEFAULT '{}', markers text[] DEFAULT NULL, created_at timestamptz DEFAULT NULL,
+    ttl interval DEFAULT NULL, infer boolean DEFAULT NULL, fact_key text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_add_wrapper';
+
 -- === Sessions recall each other ===
 
 CREATE INDEX sessions_session_recall_idx ON memory_agent.sessions (user_id, agent_id)
@@ -271,9 +280,10 @@ CREATE INDEX sessions_session_recall_idx ON memory_agent.sessions (user_id, agen
 
 -- What agents know stays where it was: those with sessions go on without the user's other ones, until somebody says
 -- otherwise. memory_status() tells how.
-INSERT INTO memory_agent.agents (user_id, agent_id, settings)
+INSERT INTO memory_agent.agents AS a (user_id, agent_id, settings)
 SELECT DISTINCT '*', s.agent_id, jsonb_build_object('session_recall', 'session')
-  FROM memory_agent.sessions s;
+  FROM memory_agent.sessions s
+    ON CONFLICT (user_id, agent_id) DO UPDATE SET settings = a.settings || excluded.settings;
 
 -- === Users take turns in the queue ===
 
@@ -586,7 +596,7 @@ COMMENT ON FUNCTION memory_ingest(text,text,text,text,text,jsonb,text[],timestam
 COMMENT ON FUNCTION memory_ingest_batch(jsonb,text,text,text) IS
     'Stores many messages in one statement, embeds them in batches, and returns their ids in the order given. turns: an array of objects with role, content and optionally session_id, metadata, markers, created_at, ttl, as in memory_ingest. session_id: for turns that name none. Either all are stored, or none.';
 COMMENT ON FUNCTION memory_add(text,text,text,text,jsonb,text[],timestamptz,interval,boolean,text) IS
-    'Stores a statement as a fact and returns its id, or the id of an existing fact that says the same. session_id: NULL or global is the user''s global memory, which all sessions recall. infer: true (default) keeps the text as something the user said, from which the worker extracts facts by an LLM, and returns the id of that source (not of a fact: facts refer to it in source_ids); false stores the text itself as one fact. fact_key: supersedes the fact with the same key in the same scope; only with infer => false. Errors: 55000 if infer is true and memory_agent.llm_base_url is empty; 22023 for fact_key with infer => true.';
+    'Stores a statement as a fact and returns its id, or the id of an existing fact that says the same. session_id: NULL or global is the user''s global memory, which all sessions recall. infer: true keeps the text as something the user said, from which the worker extracts facts by an LLM, and returns the id of that source (kind turn, not a fact: facts refer to it in source_ids); false stores the text itself as one fact; NULL (default) is true if an LLM is configured for the agent, memory_agent.extraction is not off and there is no fact_key, else false. fact_key: supersedes the fact with the same key in the same scope; not with infer => true. Errors: 55000 if infer is true and no LLM is configured; 22023 for fact_key with infer => true.';
 COMMENT ON FUNCTION memory_close_episode(text,text,text,text) IS
     'Closes the open episode of a session and returns its id, or NULL if none is open. reason: free text, default manual.';
 COMMENT ON FUNCTION memory_recall(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS

@@ -16,7 +16,7 @@ CREATE FUNCTION memory_ingest_batch(
 CREATE FUNCTION memory_add(
     content text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
     metadata jsonb DEFAULT '{}', markers text[] DEFAULT NULL, created_at timestamptz DEFAULT NULL,
-    ttl interval DEFAULT NULL, infer boolean DEFAULT true, fact_key text DEFAULT NULL)
+    ttl interval DEFAULT NULL, infer boolean DEFAULT NULL, fact_key text DEFAULT NULL)
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_add_wrapper';
 

@@ -4,8 +4,10 @@ use crate::api::prelude::*;
 use crate::memory::checks::check_fact_key;
 use crate::memory::endpoints;
 use crate::memory::facts::addition::add;
+use crate::memory::scope_settings;
 use crate::memory::turn::Turn;
 use crate::pg::sql_types::without_nulls;
+use crate::settings::Extraction;
 
 #[pg_extern(sql = false)]
 fn memory_add(
@@ -22,11 +24,15 @@ fn memory_add(
     fact_key: Option<String>,
 ) -> PgResult<Uuid> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let infer = infer.unwrap_or(true);
-    if infer {
-        check_inference(caller.agent(), fact_key.is_some())?;
-    }
     check_session(session_id.as_deref())?;
+    let has_key = fact_key.is_some();
+    let infer = match infer {
+        None => !has_key && is_inferred(&caller, session_id.as_deref())?,
+        Some(infer) => infer,
+    };
+    if infer {
+        check_inference(caller.agent(), has_key)?;
+    }
     fact_key.as_deref().map_or(Ok(()), check_fact_key)?;
     let turn = Turn {
         session_id: session_id.clone().unwrap_or_default(),
@@ -38,6 +44,14 @@ fn memory_add(
         ttl,
     };
     add(&caller, turn, session_id.as_deref(), fact_key, infer)
+}
+
+/// Whether what is added becomes facts if nobody says: an LLM is asked for them, and extraction is on.
+fn is_inferred(caller: &Caller, session_id: Option<&str>) -> PgResult<bool> {
+    let is_on = scope_settings::scoped(caller, session_id, |settings| {
+        Ok(settings.sessions.extraction != Extraction::Off)
+    })?;
+    Ok(is_on && roles::read_as_owner(|spi| endpoints::missing(spi, caller.agent()))?.is_none())
 }
 
 /// Refuses what could only be promised: without an LLM, no facts would be extracted.

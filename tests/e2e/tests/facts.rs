@@ -1,7 +1,7 @@
 //! `memory_add`: facts are stored once, superseded by key, and remembered as they were.
 
 use memory_agent_e2e::memory::{ingest, recall, recalled_texts, run, value, values};
-use memory_agent_e2e::{Client, Uuid, expect_error, shared};
+use memory_agent_e2e::{Client, Uuid, expect_error, shared, shared_without_worker};
 use std::sync::Barrier;
 
 fn add(client: &mut Client, content: &str) -> Uuid {
@@ -64,20 +64,39 @@ fn every_argument_is_stored() {
 #[test]
 fn extraction_needs_an_llm() {
     let mut client = shared().database("fact_infer").connect();
-    for arguments in ["'Anna likes tea'", "'Anna likes tea', infer => true", "'x', infer => NULL"] {
-        let result = client.query(&format!("SELECT memory_add({arguments})"), &[]);
-        let message = expect_error(result, "55000");
-        assert!(
-            message.contains("infer => false") && message.contains("llm_base_url"),
-            "{message}"
-        );
-    }
+    let result = client.query("SELECT memory_add('Anna likes tea', infer => true)", &[]);
+    let message = expect_error(result, "55000");
+    assert!(message.contains("infer => false") && message.contains("llm_base_url"), "{message}");
     let rows: i64 = value(
         &mut client,
         "SELECT (SELECT count(*) FROM memory_agent.entries) + (SELECT count(*) FROM memory_agent.jobs)",
         &[],
     );
     assert_eq!(rows, 0);
+}
+
+/// Who does not say is understood: what an LLM can make facts of is a source, all else is a fact.
+#[test]
+fn whether_facts_are_inferred_depends_on_what_there_is() {
+    // Nothing is asked of the LLM: without the worker.
+    let mut client = shared_without_worker().database("fact_infer_default").connect();
+    let kind = |client: &mut Client, arguments: &str| -> String {
+        let id: Uuid = value(client, &format!("SELECT memory_add({arguments})"), &[]);
+        value(client, "SELECT kind FROM memory_agent.entries WHERE id = $1", &[&id])
+    };
+    assert_eq!(kind(&mut client, "'Anna likes tea'"), "fact");
+    assert_eq!(kind(&mut client, "'Anna likes milk', infer => NULL"), "fact");
+    run(
+        &mut client,
+        "SELECT memory_set_endpoint('none', 'http://127.0.0.1:9/v1', 'm'); \
+         SELECT memory_use_endpoint('none', 'default')",
+    );
+    assert_eq!(kind(&mut client, "'Anna likes coffee'"), "turn");
+    assert_eq!(kind(&mut client, "'Anna likes cocoa', infer => false"), "fact");
+    assert_eq!(kind(&mut client, "'Anna likes soda', fact_key => 'drink'"), "fact");
+    run(&mut client, "SET memory_agent.extraction = off");
+    assert_eq!(kind(&mut client, "'Anna likes water'"), "fact");
+    assert_eq!(kind(&mut client, "'Anna likes juice', infer => true"), "turn");
 }
 
 #[test]

@@ -15,13 +15,20 @@ use std::collections::BTreeMap;
 const DUMPS: [(&str, &str); 2] =
     [("0.1.0", include_str!("rows_0.1.0.dump")), ("0.2.0", include_str!("rows_0.2.0.dump"))];
 
+/// What the update stores for an agent that has sessions.
+const OF_THE_UPDATE: &str = "'{\"session_recall\": \"session\"}'";
+
 /// Per table the number of rows, and a digest of the columns that the version knew, jobs aside: a worker
 /// does the one that waits.
 fn rows(client: &mut Client, columns: &[(String, String)]) -> BTreeMap<String, String> {
     let digest = |(table, columns): &(String, String)| {
+        let others = match table.as_str() {
+            "agents" => format!("WHERE settings <> {OF_THE_UPDATE}"),
+            _ => String::new(),
+        };
         let query = format!(
             "SELECT count(*) || ' ' || md5(string_agg(md5(t::text), '' ORDER BY t::text)) \
-               FROM (SELECT {columns} FROM memory_agent.{table}) t"
+               FROM (SELECT {columns} FROM memory_agent.{table} {others}) t"
         );
         (table.clone(), value::<Option<String>>(client, &query, &[]).unwrap_or_default())
     };

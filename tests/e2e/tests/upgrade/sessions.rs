@@ -3,7 +3,7 @@
 
 use crate::{RELEASED, older_database, update};
 use memory_agent_e2e::memory::{ingest, run, value, values};
-use memory_agent_e2e::{Client, Json, shared_without_worker};
+use memory_agent_e2e::{Client, Json, json, shared_without_worker};
 
 const MONDAY: &str = "My wife is called Anne.";
 
@@ -28,11 +28,22 @@ fn sessions_of_an_older_version_stay_apart() {
     for version in RELEASED {
         let name = format!("upgrade_sessions_{}", version.replace('.', "_"));
         let mut client = older_database(shared_without_worker(), &name, version);
+        // What was stored for all users of the agent stays.
+        let stored =
+            "SELECT settings FROM memory_agent.agents WHERE user_id = '*' AND agent_id = 'default'";
+        run(
+            &mut client,
+            "SELECT memory_configure(settings => '{\"freshness_boost\": false}', user_id => '*')",
+        );
         ingest(&mut client, "monday", MONDAY);
         assert!(!is_told(&mut client), "{version}: as it was");
         assert!(status(&mut client).is_empty());
 
         update(&mut client);
+        assert_eq!(
+            value::<Json>(&mut client, stored, &[]),
+            json!({"freshness_boost": false, "session_recall": "session"})
+        );
         assert!(!is_told(&mut client), "{version}");
         let found = status(&mut client).join("");
         assert!(found.starts_with("session | ") && found.contains("\"default\""), "{found}");
