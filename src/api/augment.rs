@@ -91,9 +91,10 @@ fn augmented(mut asked: Asked) -> PgResult<JsonbText> {
     let answer_tokens = body.options().map_err(refused)?.max_tokens.unwrap_or(0).max(0);
     let erasures = roles::as_owner(|| Erasures::known(&asked.caller.user_id))?;
     let put = |wanted: &Wanted<'_>| put_memories(&mut body, wanted);
-    let hits = asked.with_settings(erasures, answer_tokens.unsigned_abs(), put)?;
+    let put = asked.with_settings(erasures, answer_tokens.unsigned_abs(), put)?;
     let mut document = body.into_fields();
-    document.insert("memory_hits".to_owned(), hits.into());
+    document.insert("memory_hits".to_owned(), put.hits.into());
+    document.insert("left_out".to_owned(), put.left_out.into());
     Ok(JsonbText(Value::from(document).to_string()))
 }
 

@@ -4,10 +4,11 @@
 
 use crate::memory::context::block::{Block, SUMMARY_SHARE};
 use crate::memory::context::cross_session;
-use crate::memory::context::prompt_memory::{self, PromptMemory};
+use crate::memory::context::prompt_memory::{self, PromptMemory, Recollection};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};
 use crate::memory::prelude::*;
+use crate::memory::recall::echo::Why;
 use crate::memory::recall::request::Arguments;
 use crate::pg::error::warn;
 use crate::settings::{Effective, MemoryMessage};
@@ -17,6 +18,7 @@ use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SU
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::contradictions::{self, Recalled};
+use memory_agent_core::echo::Said;
 use memory_agent_core::fence;
 use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
 
@@ -62,13 +64,22 @@ pub struct Wanted<'a> {
     pub settings: &'a Effective,
 }
 
+/// What was put into messages, as JSON objects.
+#[derive(Default)]
+pub struct Put {
+    /// The memories that are in them now.
+    pub hits: Vec<Value>,
+    /// What else was found.
+    pub left_out: Vec<Value>,
+}
+
 /// Puts what is remembered into the user's last message, or into a system message before it, as far as the
-/// budget has room, and returns the memories that are in it now, as JSON objects. Without memories and summary, or when none are wanted,
-/// nothing changes.
+/// budget has room. Without memories and summary, or when none are wanted, nothing changes.
 ///
 /// # Errors
 /// 22023 when the messages alone are over the budget.
-pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Vec<Value>> {
+pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
+    let seen = body.take_seen();
     let (settings, recall) = (&wanted.settings.prompts, &wanted.settings.recall);
     let tokens = TokenCounter::new(settings);
     let overhead = i64::from(settings.message_overhead_tokens);
@@ -81,17 +92,20 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Vec<Va
             "Send fewer or shorter messages, or raise token_budget or memory_agent.context_limit.",
         ));
     }
-    let Some(message) = messages.latest_text() else { return Ok(Vec::new()) };
+    let Some(message) = messages.latest_text() else { return Ok(Put::default()) };
     let original = augment::original_message(&message);
     if wanted.top_k.unwrap_or(recall.default_top_k) <= 0 || original.trim().is_empty() {
-        return Ok(Vec::new());
+        return Ok(Put::default());
     }
     let rewrites = if settings.query_rewrite {
         rewrites(original, messages, wanted, &tokens)?
     } else {
         Vec::new()
     };
-    let mut hits = recalled(original, rewrites, wanted)?;
+    let mut read = Said::of(messages);
+    read.add_values(&seen);
+    let Recollection { memories: mut hits, mut untold } =
+        recalled(original, read, rewrites, wanted)?;
     if settings.read_contradiction_check && hits.len() > 1 {
         hits = without_contradicted(hits, wanted, &tokens)?;
     }
@@ -102,6 +116,7 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Vec<Va
     hits.extend(earlier.into_iter().map(|part| PromptMemory { held: None, ..part }));
     let summary = prompt_memory::summary(&wanted.key(), recall.prompt_stale_sources)?;
     let left = wanted.budget - said;
+    let all = hits.iter().filter_map(|hit| hit.untold(Why::Budget)).collect();
     let hits = match settings.memory_message {
         MemoryMessage::User => {
             // The message itself is counted again, with what is before it.
@@ -122,7 +137,11 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Vec<Va
             hits
         }
     };
-    Ok(hits.iter().map(to_json).collect())
+    untold.extend(prompt_memory::without_room(all, &hits));
+    Ok(Put {
+        hits: hits.iter().map(to_json).collect(),
+        left_out: prompt_memory::untold_to_json(&untold),
+    })
 }
 
 /// The message with as much of what is remembered before it as has room, or that alone, and the memories
@@ -198,12 +217,13 @@ fn to_json(hit: &PromptMemory) -> Value {
     })
 }
 
-/// The memories that the message and its rewrites find, best first.
+/// The memories that the message and its rewrites find, beside what was said in the request.
 fn recalled(
     message: &str,
+    said: Said,
     rewrites: Vec<String>,
     wanted: &Wanted<'_>,
-) -> PgResult<Vec<PromptMemory>> {
+) -> PgResult<Recollection> {
     let arguments = Arguments {
         query: Some(message.to_owned()),
         session_id: Some(wanted.session_id.clone()),
@@ -214,11 +234,9 @@ fn recalled(
         for_prompt: true,
         ..Arguments::default()
     };
-    let mut memories =
-        prompt_memory::recalled(&arguments.check(wanted.caller.clone(), wanted.settings)?)?;
-    // An application may have stored the message before it asks about it.
-    memories.retain(|hit| hit.role != "user" || hit.content.trim() != message.trim());
-    Ok(memories)
+    let mut request = arguments.check(wanted.caller.clone(), wanted.settings)?;
+    request.said = Some(said);
+    prompt_memory::recalled(&request)
 }
 
 /// Further wordings of the message, as an LLM words them. Of what was said before it is shown the newest that it

@@ -52,7 +52,7 @@ pub fn converse(
     // What could not be stored costs no call.
     check_content(&said.content, &wanted.settings.content)?;
     let started = Instant::now();
-    let hits = put_memories(&mut body, wanted)?;
+    let hits = put_memories(&mut body, wanted)?.hits;
     let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
     let talk = Talk { body, max_answer_tokens, temperature };
     let answered = llm.converse(&wanted.caller.user_id, "chat", talk)?;

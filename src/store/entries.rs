@@ -220,6 +220,25 @@ pub fn contents(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<(Uuid
     )
 }
 
+/// What tells memories with the same text apart.
+pub struct Text {
+    pub id: Uuid,
+    pub kind: String,
+    pub content: String,
+    pub created_at: TimestampWithTimeZone,
+}
+
+record!(Text: id kind content created_at);
+
+/// The texts of entries, in no particular order.
+pub fn texts(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<Text>> {
+    spi.rows(
+        "SELECT e.id, e.kind, e.content, e.created_at FROM memory_agent.entries e \
+          WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",
+        &mut params![users.to_vec(), ids],
+    )
+}
+
 /// A turn in a session's window.
 pub struct WindowTurn {
     pub id: Uuid,

@@ -9,6 +9,9 @@ use crate::tokens::estimate_tokens;
 /// What a model reads beside the messages, for counting its tokens.
 const READ_FIELDS: [&str; 3] = ["tools", "functions", "response_format"];
 
+/// The field of [`ChatBody::take_seen`].
+pub const SEEN: &str = "memory_seen";
+
 /// A body that was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatBody {
@@ -77,6 +80,12 @@ impl ChatBody {
         for name in ["model", "temperature", "max_tokens", "max_completion_tokens", "stream"] {
             self.fields.shift_remove(name);
         }
+    }
+
+    /// Takes out what the model reads beside the messages, as messages: the gateway does not send all of a long
+    /// chat as such. It is not counted and not returned.
+    pub fn take_seen(&mut self) -> Value {
+        self.fields.shift_remove(SEEN).unwrap_or_default()
     }
 
     /// Whether the answer is wanted as a stream of events.
@@ -151,6 +160,17 @@ mod tests {
         assert_eq!(read.estimated_tokens(), estimate_tokens("Hi") + estimate_tokens(tools));
         read.take_options();
         assert_eq!(read.fields.keys().collect::<Vec<_>>(), ["tools", "seed", "stop", "new"]);
+    }
+
+    #[test]
+    fn what_else_is_read_is_taken_out() {
+        let seen = json!([{"role": "system", "content": "Be brief."}]);
+        let messages = json!([{"role": "user", "content": "Hi"}]);
+        let mut with = body(json!({"messages": messages, SEEN: seen}));
+        assert_eq!(with.read_texts(), ["Hi"]);
+        assert_eq!(with.take_seen(), seen);
+        assert_eq!(with.take_seen(), Value::Null);
+        assert_eq!(Value::from(with.into_fields()), json!({"messages": messages}));
     }
 
     #[test]

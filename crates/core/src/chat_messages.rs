@@ -89,6 +89,14 @@ impl ChatMessages {
         said
     }
 
+    /// Role and texts of each message, oldest first, and whether it is the user's last one.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, Vec<&str>, bool)> {
+        self.messages
+            .iter()
+            .enumerate()
+            .map(|(at, message)| (role(message), texts(message), self.latest == Some(at)))
+    }
+
     /// Changes the first text of the user's last message; other parts, and what else a part says, stay.
     pub fn edit_latest(&mut self, edit: impl FnOnce(&str) -> String) {
         let Some(message) = self.latest.map(|latest| &mut self.messages[latest]) else { return };
@@ -186,12 +194,14 @@ fn text_of(part: &Value) -> Option<&str> {
 
 /// The text of a message; several parts are several paragraphs.
 fn text(message: &Map<String, Value>) -> String {
+    texts(message).join("\n\n")
+}
+
+fn texts(message: &Map<String, Value>) -> Vec<&str> {
     match message.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            parts.iter().filter_map(text_of).collect::<Vec<_>>().join("\n\n")
-        }
-        _ => String::new(),
+        Some(Value::String(text)) => vec![text],
+        Some(Value::Array(parts)) => parts.iter().filter_map(text_of).collect(),
+        _ => Vec::new(),
     }
 }
 

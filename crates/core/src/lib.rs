@@ -35,6 +35,7 @@ pub mod compression;
 pub mod contradictions;
 pub mod cut;
 pub mod earlier;
+pub mod echo;
 pub mod episodes;
 pub mod extract;
 pub mod facts;

@@ -20,6 +20,7 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
+use memory_agent_core::chat_body::SEEN;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -194,9 +195,10 @@ impl Chat {
         let turn = self.turn("user", asked.message.clone(), key, metadata);
         let (user_id, extras) = (&self.person.user_id, &self.request.extras);
         let (looking, looks) = oneshot::channel();
+        let chat = json!({"messages": asked.messages, SEEN: self.request.seen});
         let recall = async {
             tokio::select! {
-                recalled = self.gateway.memory.augment(user_id, &asked.messages, extras, looking) => Some(recalled),
+                recalled = self.gateway.memory.augment(user_id, &chat, extras, looking) => Some(recalled),
                 // What would be remembered is for nobody.
                 () = reply.closed() => None,
             }

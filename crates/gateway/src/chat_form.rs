@@ -11,6 +11,8 @@ const REMINDER: &str = "<system-reminder>";
 pub struct Form {
     /// The field that holds the conversation.
     pub conversation: &'static str,
+    /// The field in which the application tells the model what it is to do, if not in the conversation.
+    pub instructions: Option<&'static str>,
     /// Whether the conversation may be missing, or one text of the user instead of a list.
     pub takes_text: bool,
     /// Whether a part of a message, of this kind, is a text that user or assistant said.
@@ -26,6 +28,7 @@ pub struct Form {
 /// `/v1/chat/completions` of OpenAI.
 pub static COMPLETIONS: Form = Form {
     conversation: "messages",
+    instructions: None,
     takes_text: false,
     is_text: |kind, _| kind == "text",
     is_result: |_, message| {
@@ -38,6 +41,7 @@ pub static COMPLETIONS: Form = Form {
 /// `/v1/responses` of OpenAI.
 pub static RESPONSES: Form = Form {
     conversation: "input",
+    instructions: Some("instructions"),
     takes_text: true,
     is_text: |kind, _| kind == "input_text" || kind == "output_text",
     is_result: |_, item| {
@@ -51,6 +55,7 @@ pub static RESPONSES: Form = Form {
 /// `/v1/messages` of Anthropic.
 pub static MESSAGES: Form = Form {
     conversation: "messages",
+    instructions: Some("system"),
     takes_text: false,
     is_text: |kind, text| kind == "text" && !text.trim_start().starts_with(REMINDER),
     is_result: |body, message| {

@@ -5,6 +5,7 @@
 use crate::chat_form::Form;
 use crate::costs::{MOST_GUESSED, Usage, is_true, number};
 use crate::extras::{Extras, FIELDS, header};
+use crate::seen::seen;
 use crate::splice::{self, Array, Edit, Member, Object};
 use axum::http::HeaderMap;
 use memory_agent_core::augment::original_message;
@@ -54,6 +55,8 @@ pub struct ChatRequest {
     pub extras: Extras,
     /// `None` when there is no text of the user in it.
     pub asked: Option<Asked>,
+    /// What else the model reads, for `memory_augment`.
+    pub seen: Value,
     /// Whether it goes on after a tool was called: then the user said nothing new.
     pub continues: bool,
     /// What is the same when the client repeats the request, and no other is sent with: a hash of its key and
@@ -89,6 +92,10 @@ impl ChatRequest {
             Some((text, place)) => typed(text, place, None).map(|asked| asked.after(Vec::new())),
             None => asked(form, body, &messages),
         };
+        let seen = match asked {
+            Some(_) => seen(form, body, &object, &messages),
+            None => Value::Null,
+        };
         let continues = messages.0.last().is_some_and(|last| {
             Object::read(body, last).is_some_and(|message| (form.is_result)(body, &message))
         });
@@ -112,7 +119,18 @@ impl ChatRequest {
             true => Usage::asked(body, &object),
             false => Usage::Told,
         };
-        Ok(Self { edits, extras, asked, continues, key, late, max_tokens, usage, body: document })
+        Ok(Self {
+            edits,
+            extras,
+            asked,
+            seen,
+            continues,
+            key,
+            late,
+            max_tokens,
+            usage,
+            body: document,
+        })
     }
 
     /// Has a stream end with what it took, and returns whether the client did not ask for that.

@@ -33,6 +33,7 @@ mod refusal;
 mod reply;
 mod screen;
 mod secret;
+mod seen;
 mod shares;
 mod spending;
 mod splice;

@@ -79,6 +79,7 @@ pub fn find(
             outdated,
             is_fact: false,
             held: Some(held),
+            layer: None,
         });
     }
     told.sort_by(|left, right| right.score.total_cmp(&left.score));

@@ -4,14 +4,16 @@
 
 use crate::memory::context::block::{Block, SUMMARY_SHARE};
 use crate::memory::context::cross_session;
-use crate::memory::context::prompt_memory::{self, PromptMemory};
+use crate::memory::context::prompt_memory::{self, PromptMemory, Recollection};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::context::window::{self, Window};
 use crate::memory::prelude::*;
+use crate::memory::recall::echo::Why;
 use crate::memory::recall::request::{Arguments, Request};
 use crate::settings::Effective;
 use crate::store::entries::WindowTurn;
 use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
+use memory_agent_core::echo::Said;
 
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;
@@ -67,25 +69,30 @@ impl Wanted<'_> {
 
         let share = self.share(MEMORY_SHARE, left);
         let request = self.request()?;
-        let mut memories = prompt_memory::recalled(&request)?;
+        let Recollection { mut memories, mut untold } = prompt_memory::recalled(&request)?;
         let earlier =
             cross_session::find(&self.query, &self.key.session_id, &self.caller, settings)?;
         let window = Window::read(&self.key, &request, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);
         memories.retain(|memory| {
-            window.stored_message != Some(memory.id)
-                && memory.content != self.query
-                && !certain.iter().any(|turn| repeats(memory, turn))
+            let is_shown = certain.iter().any(|turn| repeats(memory, turn));
+            untold.extend(memory.untold(Why::Repeated).filter(|_| is_shown));
+            !is_shown
         });
-        without_repetitions(&mut memories);
-        memories.retain(|memory| !cross_session::covers(&earlier, memory));
+        memories.retain(|memory| {
+            let is_covered = cross_session::covers(&earlier, memory);
+            untold.extend(memory.untold(Why::Repeated).filter(|_| is_covered));
+            !is_covered
+        });
 
         let memory_block = Block { heading: MEMORY_HEADER, overhead, tokens };
         let earlier_block = Block { heading: EARLIER_HEADING, overhead, tokens };
         // Each is sure of one half, and takes what the other leaves.
         let (_, cost) = earlier_block.fit(earlier.clone(), share / 2);
+        let all = memories.iter().filter_map(|memory| memory.untold(Why::Budget)).collect();
         let (memories, memory_cost) = memory_block.fit(memories, share - cost);
+        untold.extend(prompt_memory::without_room(all, &memories));
         let (earlier, earlier_cost) = earlier_block.fit(earlier, share - memory_cost);
         left -= memory_cost + earlier_cost;
         // Older turns get what is left; those among the memories are passed over.
@@ -111,6 +118,7 @@ impl Wanted<'_> {
             "summary": summary,
             "memories": memories.iter().map(to_json).collect::<Vec<_>>(),
             "cross_session": earlier.iter().map(part_to_json).collect::<Vec<_>>(),
+            "left_out": prompt_memory::untold_to_json(&untold),
             "token_count": self.budget - left,
         }))
     }
@@ -133,6 +141,9 @@ impl Wanted<'_> {
         }
         .check(self.caller.clone(), self.settings)?;
         request.settings.max_candidates = request.settings.max_candidates.min(candidates as usize);
+        let mut said = Said::default();
+        said.add("user", &self.query);
+        request.said = Some(said);
         Ok(request)
     }
 }
@@ -160,15 +171,4 @@ fn part_to_json(part: &PromptMemory) -> Value {
         "score": part.score,
         "no_longer_true": prompt_memory::marks_to_json(&part.outdated),
     })
-}
-
-/// Keeps the first of several memories that say the same words.
-fn without_repetitions(memories: &mut Vec<PromptMemory>) {
-    let mut kept: Vec<PromptMemory> = Vec::with_capacity(memories.len());
-    for memory in memories.drain(..) {
-        if !kept.iter().any(|known| known.content == memory.content) {
-            kept.push(memory);
-        }
-    }
-    *memories = kept;
 }

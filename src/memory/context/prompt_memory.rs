@@ -1,14 +1,20 @@
 //! Recalled memories as prompts tell them: each with who said it and when, facts before what was said, and
 //! what no longer holds marked.
 
+use crate::identity::SHARED_USER;
 use crate::memory::prelude::*;
 use crate::memory::recall;
+use crate::memory::recall::echo::{Untold, Why};
 use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
 use crate::settings::PromptStaleSources;
+use crate::store::candidate_details::Detail;
+use crate::store::scope::Layer;
 use crate::store::stale::Replaced;
-use crate::store::{entries, stale};
+use crate::store::{entries, schema, stale};
 use memory_agent_core::augment::{self, Outdated};
+use memory_agent_core::echo::normalized;
+use std::collections::{HashMap, HashSet};
 
 /// A memory, or a part of an archived conversation.
 #[derive(Clone)]
@@ -25,6 +31,17 @@ pub struct PromptMemory {
     pub is_fact: bool,
     /// The conversation that it is a part of.
     pub held: Option<Held>,
+    /// Where recall found it.
+    pub layer: Option<Layer>,
+}
+
+/// What a recall finds for a prompt.
+#[derive(Default)]
+pub struct Recollection {
+    /// Best first, each text once.
+    pub memories: Vec<PromptMemory>,
+    /// What else was found, and is not told.
+    pub untold: Vec<Untold>,
 }
 
 /// Where a conversation was held, and with which agent.
@@ -52,7 +69,13 @@ impl PromptMemory {
             similarity: row.6,
             outdated: Vec::new(),
             held: None,
+            layer: None,
         }
+    }
+
+    /// Why this one is not told, if recall found it.
+    pub fn untold(&self, why: Why) -> Option<Untold> {
+        Some(Untold { id: self.id, layer: self.layer?, why })
     }
 
     /// As a line of the prompt tells it.
@@ -66,19 +89,54 @@ pub fn facts_first(memories: &mut [PromptMemory]) {
     memories.sort_by_key(|memory| !memory.is_fact);
 }
 
-/// The memories that a recall finds for a prompt, best first.
-pub fn recalled(request: &Request) -> PgResult<Vec<PromptMemory>> {
-    let Some(recalled) = recall::run(request)? else { return Ok(Vec::new()) };
+/// The memories that a recall finds for a prompt.
+pub fn recalled(request: &Request) -> PgResult<Recollection> {
+    let Some(recalled) = recall::run(request)? else { return Ok(Recollection::default()) };
     let replaced = recalled.replaced.clone();
-    let mut memories: Vec<PromptMemory> =
-        recall::rows(request, recalled)?.into_iter().map(PromptMemory::of).collect();
+    let mut untold = recalled.untold.clone();
+    let of_rows = recalled.details.iter().zip(&recalled.members);
+    let layers: HashMap<Uuid, Layer> = of_rows
+        .map(|(detail, member)| (detail.id, member.layer.unwrap_or_else(|| home_of(detail))))
+        .collect();
+    let mut memories = Vec::new();
+    let mut texts = HashSet::new();
+    for row in recall::rows(request, recalled)? {
+        let memory = PromptMemory::of(row);
+        let memory = PromptMemory { layer: layers.get(&memory.id).copied(), ..memory };
+        if texts.insert(normalized(&memory.content)) {
+            memories.push(memory);
+        } else {
+            untold.extend(memory.untold(Why::Repeated));
+        }
+    }
+    memories.truncate(request.settings.top_k.unwrap_or(memories.len()));
     let marks = roles::read_as_owner(|spi| marks(spi, request, &replaced))?;
     for (turn, mark) in marks {
         if let Some(memory) = memories.iter_mut().find(|memory| memory.id == turn) {
             memory.outdated.push(mark);
         }
     }
-    Ok(memories)
+    Ok(Recollection { memories, untold })
+}
+
+/// Where a row is at home that no search found: it replaced one that was found.
+fn home_of(detail: &Detail) -> Layer {
+    match schema::home_of(detail.session_id.as_deref()) {
+        _ if detail.user_id == SHARED_USER => Layer::Shared,
+        None => Layer::Global,
+        Some(_) => Layer::Session,
+    }
+}
+
+/// What is not told, as results list it.
+pub fn untold_to_json(untold: &[Untold]) -> Vec<Value> {
+    let to_json = |Untold { id, layer, why }: &Untold| json!({"id": id.to_string(), "layer": layer.as_str(), "why": why.as_str()});
+    untold.iter().map(to_json).collect()
+}
+
+/// Those of these memories that are not among the ones that are told: they have no room.
+pub fn without_room(all: Vec<Untold>, told: &[PromptMemory]) -> Vec<Untold> {
+    all.into_iter().filter(|row| !told.iter().any(|memory| memory.id == row.id)).collect()
 }
 
 /// What these turns say and what no longer holds, unless the setting wants it to be shown as true.

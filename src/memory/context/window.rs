@@ -13,10 +13,9 @@ use std::borrow::Cow;
 const FEWER_TOKENS: i64 = 4;
 
 /// The newest turns of the window, newest first, with exact token counts where the tokeniser is to be
-/// had. The message that is being answered is not among them; its id is, if it was stored before.
+/// had. The message that is being answered is not among them.
 pub struct Window {
     pub turns: Vec<WindowTurn>,
-    pub stored_message: Option<Uuid>,
 }
 
 impl Window {
@@ -33,8 +32,9 @@ impl Window {
         let mut turns =
             roles::read_as_owner(|spi| entries::newest_turns(spi, key, &request.query, read))?;
         // The current message may have been stored before it is asked about: it comes last anyway.
-        let is_stored = turns.first().is_some_and(|newest| newest.is_current);
-        let stored_message = is_stored.then(|| turns.remove(0).id);
+        if turns.first().is_some_and(|newest| newest.is_current) {
+            turns.remove(0);
+        }
         let ids: Vec<Uuid> = turns.iter().map(|turn| turn.id).collect();
         let outdated = prompt_memory::outdated(request, &ids)?;
         for turn in &mut turns {
@@ -47,7 +47,7 @@ impl Window {
             }
         }
         count_anew(&mut turns, tokens);
-        Ok(Self { turns, stored_message })
+        Ok(Self { turns })
     }
 
     /// The turns that fit, newest first, ending with the first that does not: a conversation with holes

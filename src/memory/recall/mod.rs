@@ -2,6 +2,7 @@
 //! `store::search`, arithmetic in the ranking crate; here they are put together. Nothing is written: it
 //! works in a read-only transaction and on a standby.
 
+pub mod echo;
 mod inference;
 mod learned_features;
 mod pool;
@@ -11,6 +12,7 @@ mod token_budget;
 
 use crate::memory::active_model;
 use crate::memory::prelude::*;
+use crate::memory::recall::echo::Untold;
 use crate::memory::recall::pool::{LeftOut, Member, Pool, fuse_pool};
 use crate::memory::recall::request::{Arguments, Request};
 use crate::models::{self, Failure};
@@ -63,6 +65,8 @@ pub struct Recalled {
     pub shown: Vec<usize>,
     /// Stale turns, each with what holds instead, if that is in the scope.
     pub replaced: Vec<Replaced>,
+    /// What stands in the request, or is said by another row.
+    pub untold: Vec<Untold>,
     pub trace: Trace,
 }
 
@@ -116,20 +120,22 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     };
     let mut settings = request.settings_of(false);
     let characters = reranker.as_ref().map_or(0, models::characters_read);
-    let (pool, details, episode, lexical_bound) = roles::read_as_owner(|spi| {
+    let (pool, echoes, details, episode, lexical_bound) = roles::read_as_owner(|spi| {
         let episode = open_episode_turns(spi, request)?;
         let query = Query { included: &episode, ..query };
-        let found = search::candidates(spi, &request.scope, &query)?;
+        let mut found = search::candidates(spi, &request.scope, &query)?;
         note_search(&mut trace, &found);
+        let echoes = echo::leave_out(spi, request, &mut found, &settings)?;
         let mut pool = fuse_pool(&found, request.candidates_per_arm, &episode, &settings);
-        stale::settle(spi, request, &mut pool)?;
+        stale::settle(spi, request, &mut pool, &echoes.hidden)?;
         let users = request.scope.caller.visible();
         let (ids, model) = (pool.ids(), query.embedding_model);
         let as_of = request.scope.as_of;
         let details = candidate_details::read(spi, &users, &ids, model, as_of, characters)?;
         let details = in_order(details, &ids);
-        Ok((pool, details, episode, found.lexical_bound))
+        Ok((pool, echoes, details, episode, found.lexical_bound))
     })?;
+    let repeated = echoes.repeated(&pool.ids());
     let Pool { members, left_out, replaced, hidden } = pool;
     trace.pool = members.len();
     trace.left_out = left_out;
@@ -149,6 +155,9 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     if learned.is_some() {
         settings = request.settings_of(true);
     }
+    // Of rows with one text, the best will be told; only the ranking knows which that is.
+    settings.top_k = settings.top_k.map(|top_k| top_k + repeated);
+    settings.threshold_keeps += repeated;
     trace.ranking = if learned.is_some() { "learned" } else { "weighted" };
     trace.recency_weight = settings.recency_weight;
     // The most promising rows are read first.
@@ -204,7 +213,8 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         .map(|(stale, replacement)| (details[stale].id, replacement.map(|by| details[by].id)))
         .collect();
     let features = learned.map(|(features, _)| features);
-    Ok(Some(Recalled { details, members, features, ranking, shown, replaced, trace }))
+    let untold = echoes.untold;
+    Ok(Some(Recalled { details, members, features, ranking, shown, replaced, untold, trace }))
 }
 
 thread_local! {

@@ -149,7 +149,7 @@ pub fn fuse_pool(
 }
 
 /// The best rows of each arm in each layer, and those that are to be included.
-fn union_of_best(found: &Found, per_arm: usize, included: &HashSet<Uuid>) -> Vec<FoundRow> {
+pub fn union_of_best(found: &Found, per_arm: usize, included: &HashSet<Uuid>) -> Vec<FoundRow> {
     let mut chosen: Vec<usize> = Vec::with_capacity((2 * per_arm).min(found.rows.len()));
     if !included.is_empty() {
         chosen.extend((0..found.rows.len()).filter(|&at| included.contains(&found.rows[at].id)));

@@ -9,6 +9,7 @@ use crate::memory::scope_settings;
 use crate::settings::{Effective, Recall, SessionRecall};
 use crate::store::scope::{Archives, Scope};
 use crate::store::{entries, schema};
+use memory_agent_core::echo::Said;
 use memory_agent_core::filter::Filter;
 use memory_agent_core::fuse::FusionSettings;
 use memory_agent_core::limits::{MAX_RERANK_BUDGET, MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
@@ -65,6 +66,9 @@ pub struct Request {
     mmr_is_default: bool,
     pub asks_for_fresh: bool,
     pub wants_nothing: bool,
+    /// The texts of the request that the rows are for: what stands in them is left out, and of turns with the same
+    /// text all but the newest.
+    pub said: Option<Said>,
 }
 
 impl Request {
@@ -232,6 +236,7 @@ impl Arguments {
             query_embedding: self.query_embedding,
             token_budget,
             candidates_per_arm,
+            said: None,
         })
     }
 }

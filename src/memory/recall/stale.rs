@@ -39,16 +39,21 @@ impl From<PromptStaleSources> for Treatment {
     }
 }
 
-/// Treats the turns in the pool that say what no longer holds.
-pub fn settle(spi: &Spi, request: &Request, pool: &mut Pool) -> PgResult<()> {
+/// Treats the turns in the pool that say what no longer holds. `echoes` are there for what replaced them alone.
+pub fn settle(
+    spi: &Spi,
+    request: &Request,
+    pool: &mut Pool,
+    echoes: &HashSet<Uuid>,
+) -> PgResult<()> {
     if request.stale == Treatment::Show {
         return Ok(());
     }
-    let (mut hidden, mut demoted) = hidden_and_demoted(spi, request, &pool.ids())?;
+    let (mut hidden, mut demoted) = hidden_and_demoted(spi, request, &pool.ids(), echoes)?;
     if !hidden.is_empty() {
         // They leave their places to others, which may be stale as well.
         let others: Vec<Uuid> = pool.left_out.iter().map(|row| row.id).collect();
-        let of_others = hidden_and_demoted(spi, request, &others)?;
+        let of_others = hidden_and_demoted(spi, request, &others, echoes)?;
         hidden.extend(of_others.0);
         demoted.extend(of_others.1);
         pool.hide(&hidden);
@@ -62,6 +67,7 @@ fn hidden_and_demoted(
     spi: &Spi,
     request: &Request,
     turns: &[Uuid],
+    echoes: &HashSet<Uuid>,
 ) -> PgResult<(Vec<Replaced>, Vec<Replaced>)> {
     let pairs = stale::replaced(spi, &request.scope, turns)?;
     Ok(match request.stale {
@@ -71,9 +77,10 @@ fn hidden_and_demoted(
             let users = request.scope.caller.visible();
             let partly: HashSet<Uuid> =
                 stale::still_true(spi, &users, &turns)?.into_iter().collect();
-            pairs.into_iter().partition(|(turn, _)| !partly.contains(turn))
+            let is_hidden = |turn: &Uuid| echoes.contains(turn) || !partly.contains(turn);
+            pairs.into_iter().partition(|(turn, _)| is_hidden(turn))
         }
-        _ => (Vec::new(), pairs),
+        _ => pairs.into_iter().partition(|(turn, _)| echoes.contains(turn)),
     })
 }
 

@@ -46,7 +46,7 @@ fn summary_and_memories_stand_before_the_message() {
     );
     assert_eq!(document["messages"][0], json!({"role": "system", "content": "Be brief."}));
     let keys: Vec<&String> = document.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["messages", "memory_hits"]);
+    assert_eq!(keys, ["left_out", "messages", "memory_hits"]);
     assert!(session.take_warnings().is_empty());
 }
 
@@ -93,12 +93,12 @@ fn hits_are_the_rows_of_recall() {
 fn without_memories_messages_are_unchanged() {
     let mut session = scene().session("augment_unchanged");
     let question = said("Where does Anna live?");
-    assert_eq!(session.augment(&question, "'s'"), json!({"messages": question, "memory_hits": []}));
+    assert_eq!(session.augment(&question, "'s'"), json!({"messages": question, "memory_hits": [], "left_out": []}));
     session.know("s", "Anna lives in Lisbon.");
     session.summarize("s", "They talked about Anna.");
     for top_k in [0, -1, i32::MIN] {
         let document = session.augment(&question, &format!("'s', top_k => {top_k}"));
-        assert_eq!(document, json!({"messages": question, "memory_hits": []}));
+        assert_eq!(document, json!({"messages": question, "memory_hits": [], "left_out": []}));
     }
     for silent in [
         json!([{"role": "system", "content": "Anna lives where?"}]),
@@ -107,7 +107,7 @@ fn without_memories_messages_are_unchanged() {
         json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]),
     ] {
         let document = session.augment(&silent, "'s'");
-        assert_eq!(document, json!({"messages": silent, "memory_hits": []}));
+        assert_eq!(document, json!({"messages": silent, "memory_hits": [], "left_out": []}));
     }
     assert_eq!(hits(&session.augment(&question, "'s'")).len(), 1);
 }

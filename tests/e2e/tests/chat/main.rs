@@ -7,6 +7,7 @@ mod budgets;
 mod cancel;
 mod converse;
 mod earlier;
+mod echo;
 mod endpoint;
 mod failures;
 mod injections;

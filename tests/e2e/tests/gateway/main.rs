@@ -6,6 +6,7 @@ mod broken_off;
 mod clients;
 mod demo;
 mod doctor;
+mod echo;
 mod failures;
 mod http;
 mod jwts;
