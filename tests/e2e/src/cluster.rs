@@ -28,7 +28,7 @@ pub enum StopMode {
 
 /// What every cluster of the tests differs in from a server that somebody installs. None is the
 /// extension's: what decides what a recall returns is what ships, in every suite that says nothing else.
-pub const HARNESS_SETTINGS: [(&str, &str); 7] = [
+const HARNESS_SETTINGS: [(&str, &str); 7] = [
     // Reached through the socket alone, so that two runs share no port.
     ("listen_addresses", ""),
     // A cluster lasts as long as its test; the machine's crashes are not tested.
@@ -98,7 +98,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster with the settings that ship, but for what [`HARNESS_SETTINGS`] has of the server's own.
+    /// A cluster with the settings that ship, but for what `HARNESS_SETTINGS` has of the server's own.
     /// What a suite sets of the extension's stands in a table of reasons, `tests/settings/deviations.rs`.
     pub fn builder() -> Builder {
         let settings = HARNESS_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));

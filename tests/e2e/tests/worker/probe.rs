@@ -159,13 +159,14 @@ fn who_sets_both_is_not_kept_waiting() {
     let mut scene = Scene::with_settings(model(false), &settings);
     assert_eq!(say_all(&mut scene), 1);
     assert_eq!(calls(&scene, is_probe), 0);
-    let left_open = ["reconcile_batch = 0", "replacement_check = auto"];
+    let left_open =
+        ["SET memory_agent.reconcile_batch = 0", "SET memory_agent.replacement_check = auto"];
+    let reset = "RESET memory_agent.reconcile_batch; RESET memory_agent.replacement_check";
     for (setting, rent) in left_open.into_iter().zip(RENTS) {
         let asked = calls(&scene, is_probe);
-        run(&mut scene.client, &format!("SET memory_agent.{setting}"));
+        run(&mut scene.client, setting);
         scene.say_and_wait(rent);
-        let (name, _) = setting.split_once(' ').expect("a name");
-        run(&mut scene.client, &format!("RESET memory_agent.{name}; {FORGET}"));
+        run(&mut scene.client, &format!("{reset}; {FORGET}"));
         assert_eq!(calls(&scene, is_probe), asked + 2, "{setting}");
     }
 }
