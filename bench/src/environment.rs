@@ -37,9 +37,6 @@ impl Environment {
             .setting("shared_buffers", "256MB")
             .setting("max_wal_size", "4GB")
             .setting("memory_agent.inference_threads", threads)
-            // The defaults, which clusters of tests have not.
-            .setting("memory_agent.rerank_budget", "45")
-            .setting("memory_agent.ranking", "learned")
             .start();
         let mut client = cluster.connect("postgres");
         let directory = |client: &mut Client, name: &str| -> Result<PathBuf> {

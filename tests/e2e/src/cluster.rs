@@ -26,6 +26,22 @@ pub enum StopMode {
     Immediate,
 }
 
+/// What every cluster of the tests differs in from a server that somebody installs. None is the
+/// extension's: what decides what a recall returns is what ships, in every suite that says nothing else.
+const HARNESS_SETTINGS: [(&str, &str); 7] = [
+    // Reached through the socket alone, so that two runs share no port.
+    ("listen_addresses", ""),
+    // A cluster lasts as long as its test; the machine's crashes are not tested.
+    ("fsync", "off"),
+    ("full_page_writes", "off"),
+    // Many clusters run side by side.
+    ("shared_buffers", "32MB"),
+    ("max_connections", "60"),
+    // What tests look for in the log: the process, the database, and what workers report.
+    ("log_line_prefix", "%m [%p] %q%d "),
+    ("log_min_messages", "info"),
+];
+
 /// What a cluster is made with.
 #[derive(Clone, Debug)]
 pub struct Builder {
@@ -82,35 +98,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster with the defaults, but without the reranker's budget, the learned ranking and the LLM's probe, without durability and without TCP.
+    /// A cluster with the settings that ship, but for what `HARNESS_SETTINGS` has of the server's own.
+    /// What a suite sets of the extension's stands in a table of reasons, `tests/settings/deviations.rs`.
     pub fn builder() -> Builder {
-        let ours = [
-            // What is reranked must not depend on how busy the machine was when the model was loaded.
-            ("memory_agent.rerank_budget", "0"),
-            // What follows from a formula that can be computed by hand is easier to say beforehand.
-            ("memory_agent.ranking", "weighted"),
-            // Who counts calls, or has an LLM choose wrongly, means those of the test.
-            ("memory_agent.reconcile_batch", "1"),
-            ("memory_agent.replacement_check", "on"),
-        ];
-        ours.into_iter().fold(Self::builder_with_defaults(), |builder, (name, value)| {
-            builder.setting(name, value)
-        })
-    }
-
-    /// A cluster whose settings of the extension are those that ship; without durability and without TCP.
-    pub fn builder_with_defaults() -> Builder {
-        let settings = [
-            ("listen_addresses", ""),
-            ("fsync", "off"),
-            ("full_page_writes", "off"),
-            ("shared_buffers", "32MB"),
-            ("max_connections", "60"),
-            ("log_line_prefix", "%m [%p] %q%d "),
-            ("log_min_messages", "info"),
-        ];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        Builder { settings, environment: BTreeMap::new() }
+        let settings = HARNESS_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Builder { settings: settings.into(), environment: BTreeMap::new() }
     }
 
     /// The data directory.

@@ -13,6 +13,8 @@ pub enum Purpose {
     /// Whether facts were stated.
     Check,
     Reconcile,
+    /// A question of the probe, which is one of reconciliation whose answer is known.
+    Probe,
     Summary(Summary),
     Reflect,
     Rewrite,
@@ -65,6 +67,10 @@ const OTHERS: [(&str, Purpose); 6] = [
     ("You check memories that were recalled", Purpose::Contradiction),
 ];
 
+/// A memory of each question of the probe. No test remembers these.
+const OF_THE_PROBE: [&str; 2] =
+    ["The user lives in Porto", "The user works at Brandt as an accountant"];
+
 impl Call {
     /// What is asked for.
     pub fn purpose(&self) -> Purpose {
@@ -73,7 +79,10 @@ impl Call {
         }
         let system = self.system();
         if let Some((_, purpose)) = OTHERS.iter().find(|(line, _)| system.starts_with(line)) {
-            return *purpose;
+            let memories = &self.data()["memories"];
+            let is_probe = *purpose == Purpose::Reconcile
+                && memories["1"].as_str().is_some_and(|first| OF_THE_PROBE.contains(&first));
+            return if is_probe { Purpose::Probe } else { *purpose };
         }
         match SUMMARIES.iter().find(|(line, _)| system.starts_with(line)) {
             Some((_, kind)) => Purpose::Summary(Summary {
@@ -116,7 +125,7 @@ impl Document {
             let text = |item: &Value| Some((item[id].as_u64()?, item["text"].as_str()?.to_owned()));
             items.iter().filter_map(text).collect()
         };
-        if call.purpose() != Purpose::Reconcile {
+        if !matches!(call.purpose(), Purpose::Reconcile | Purpose::Probe) {
             let (turns, existing) = (texts("turns", "turn"), texts("existing_memories", "id"));
             return Self { turns, existing, new: Vec::new() };
         }

@@ -47,7 +47,8 @@ const BROKEN: [(&str, &str); 14] = [
           WHERE user_id = ANY ($1) \
             AND NOT EXISTS (SELECT FROM memory_agent.jobs j \
                              WHERE j.id = c.job_id AND j.user_id = c.user_id \
-                               AND c.purpose IN (j.kind, CASE j.kind WHEN 'extract' THEN 'reconcile' END))",
+                               AND (c.purpose = j.kind \
+                                    OR j.kind = 'extract' AND c.purpose IN ('reconcile', 'probe')))",
     ),
     (
         "facts whose job recorded no answer",

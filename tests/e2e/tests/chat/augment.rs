@@ -58,7 +58,7 @@ fn hits_are_the_rows_of_recall() {
     }
     ingest(&mut session.client, "s", "Anna moved house last year.");
     for arguments in
-        ["", ", top_k => 2", ", top_k => 1", ", recency_weight => 0.9", ", score_threshold => 0.9"]
+        ["", ", top_k => 2", ", top_k => 1", ", recency_weight => 0.9", ", score_threshold => 0.2"]
     {
         let question = "Where does Anna live?";
         let document = session.augment(&said(question), &format!("'s'{arguments}"));

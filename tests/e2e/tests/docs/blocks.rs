@@ -22,8 +22,11 @@ use std::time::Duration;
 /// Blocks that are for the reader only.
 const NOT_RUN: [&str; 3] = ["sh", "math", ""];
 
-/// Runs all blocks of a page; returns what is wrong with them, each with its place.
+/// Runs all blocks of a page; returns what is wrong with them, each with its place. One page after the
+/// other: recalls that come together share the reranker's budget, and a reader is alone.
 pub fn problems(page: &Document) -> Vec<String> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     models_are_loaded();
     let mut reader = Reader::new(page);
     let blocks = page.blocks();

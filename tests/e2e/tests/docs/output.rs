@@ -4,8 +4,14 @@ use postgres::SimpleQueryMessage;
 
 /// Columns whose values are computed by the models. Processors round differently, so what is
 /// shown may differ a little from what a reader sees.
-const SCORES: [&str; 5] = ["score", "relevance", "similarity", "lexical", "recency"];
-const SCORE_TOLERANCE: f64 = 0.05;
+const NEAR: [&str; 3] = ["similarity", "lexical", "recency"];
+const TOLERANCE: f64 = 0.05;
+/// Probabilities, most of them small: what counts is their proportion. It moves more than a cosine does,
+/// and a slow machine reads fewer rows with the cross-encoder.
+const SCORES: [&str; 2] = ["score", "relevance"];
+const SCORE_TOLERANCE: f64 = 0.3;
+/// What rounding to two digits takes away, on both sides.
+const ROUNDED: f64 = 0.01;
 
 /// A result as text: names of columns, and rows with empty strings for NULL.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,6 +48,22 @@ impl Output {
         Self { columns, rows: lines.skip(1).map(cells).collect() }
     }
 
+    /// As psql would show it, for whoever corrects a page.
+    fn aligned(&self) -> String {
+        let lines = || std::iter::once(&self.columns).chain(&self.rows);
+        let width = |at: usize| {
+            lines().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max()
+        };
+        let line = |cells: &Vec<String>| {
+            let cells = cells.iter().enumerate();
+            let cells: Vec<String> = cells
+                .map(|(at, cell)| format!(" {cell:<width$} ", width = width(at).unwrap_or(0)))
+                .collect();
+            cells.join("|").trim_end().to_owned()
+        };
+        lines().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     /// In what `self`, which is shown, differs from the `actual` one; `None` when a reader sees
     /// the same.
     pub fn difference(&self, actual: &Self) -> Option<String> {
@@ -49,17 +71,14 @@ impl Output {
             return Some(format!("columns {:?} instead of {:?}", actual.columns, self.columns));
         }
         if self.rows.len() != actual.rows.len() {
-            return Some(format!(
-                "{} rows instead of {}: {:?}",
-                actual.rows.len(),
-                self.rows.len(),
-                actual.rows
-            ));
+            let (seen, shown) = (actual.rows.len(), self.rows.len());
+            return Some(format!("{seen} rows instead of {shown}:\n{}", actual.aligned()));
         }
         for (shown, seen) in self.rows.iter().zip(&actual.rows) {
             for ((column, shown), seen) in self.columns.iter().zip(shown).zip(seen) {
                 if !is_same(column, shown, seen) {
-                    return Some(format!("{column} is {seen:?} instead of {shown:?}"));
+                    let all = actual.aligned();
+                    return Some(format!("{column} is {seen:?} instead of {shown:?}:\n{all}"));
                 }
             }
         }
@@ -68,10 +87,15 @@ impl Output {
 }
 
 fn is_same(column: &str, shown: &str, seen: &str) -> bool {
-    if SCORES.contains(&column)
-        && let (Ok(shown), Ok(seen)) = (shown.parse::<f64>(), seen.parse::<f64>())
+    let tolerance = |shown: f64| match column {
+        _ if NEAR.contains(&column) => Some(TOLERANCE),
+        _ if SCORES.contains(&column) => Some(ROUNDED + SCORE_TOLERANCE * shown.abs()),
+        _ => None,
+    };
+    if let (Ok(shown), Ok(seen)) = (shown.parse::<f64>(), seen.parse::<f64>())
+        && let Some(tolerance) = tolerance(shown)
     {
-        return (shown - seen).abs() <= SCORE_TOLERANCE;
+        return (shown - seen).abs() <= tolerance;
     }
     // Trailing blanks do not survive psql's alignment.
     shown == seen.trim()
@@ -105,8 +129,12 @@ fn differences_are_noticed() {
         rows: vec![vec![content.into(), score.into()]],
     };
     assert_eq!(shown.difference(&seen("tea", "0.53")), None);
+    // What the other ranking would give.
+    let small = Output::of_psql(" content | score\n---------+-------\n tea     |  0.03\n");
+    assert!(small.difference(&seen("tea", "0.06")).is_some());
+    assert!(small.difference(&seen("tea", "0.01")).is_some());
     for other in
-        [seen("coffee", "0.50"), seen("tea", "0.60"), Output { rows: vec![], ..seen("", "") }]
+        [seen("coffee", "0.50"), seen("tea", "0.70"), Output { rows: vec![], ..seen("", "") }]
     {
         assert!(shown.difference(&other).is_some(), "{other:?}");
     }

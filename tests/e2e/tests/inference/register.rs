@@ -135,7 +135,6 @@ fn a_model_of_ones_own_is_used_from_its_folder() {
     let description: Json = value(&mut client, &register, &[]);
     assert!(description["dimension"].is_null(), "{description}");
     ingest(&mut client, "s", "My cat sleeps.");
-    run(&mut client, "SET memory_agent.ranking = learned");
     let explained = explain(&mut client, "'Where is the cat?'");
     assert_eq!(explained["reranking"], "my-reranker");
     // Nothing was fitted to its logits.

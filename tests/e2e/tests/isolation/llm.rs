@@ -19,7 +19,7 @@ impl Model for Gossip {
     fn answer(&self, call: &Call) -> Reply {
         match call.purpose() {
             Purpose::Extract => extract(&Document::of(call)),
-            Purpose::Reconcile => reconcile(call.number, &Document::of(call)),
+            Purpose::Reconcile | Purpose::Probe => reconcile(call.number, &Document::of(call)),
             Purpose::Chat => call.body["messages"].to_string().into(),
             _ => self.0.answer(call),
         }

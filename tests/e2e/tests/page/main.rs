@@ -31,7 +31,6 @@ fn cluster() -> &'static Cluster {
             .preload(true)
             .setting("memory_agent.worker", "off")
             .setting("memory_agent.identity", "required")
-            .setting("memory_agent.ranking", "learned")
             .start();
         run(&mut cluster.connect("postgres"), &format!("CREATE ROLE {ROLE} LOGIN"));
         keep(cluster)

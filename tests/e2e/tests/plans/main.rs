@@ -33,7 +33,7 @@ impl Scene {
     /// A database in which others have many rows, and every plan is logged.
     fn start(users: Users, plan_cache_mode: &str) -> Self {
         let stub = LlmStub::start(Gossip::new());
-        let mut builder = Cluster::builder_with_defaults()
+        let mut builder = Cluster::builder()
             .setting("shared_preload_libraries", "memory_agent, auto_explain")
             .setting("memory_agent.llm_base_url", stub.base_url())
             .setting("memory_agent.llm_model", "stub-1")

@@ -1,6 +1,6 @@
 //! The two arms, dense and lexical, and their fusion. Every formula is computed a second time here.
 
-use super::{assert_close, relevance_only};
+use super::{assert_close, relevance_only, weighted};
 use memory_agent_e2e::memory::{explain, ingest, ingest_all, recall, recalled_texts, run, value};
 use memory_agent_e2e::{Client, Json, shared};
 
@@ -27,6 +27,8 @@ fn meaning_finds_what_words_do_not_and_words_what_meaning_does_not() {
     let by_words = recall(&mut client, "'oven', top_k => 2");
     let oven = by_words.iter().find(|row| row.content == "Grandmother's oven is broken.").unwrap();
     assert!(oven.similarity.is_none() && oven.lexical.is_some());
+    // With equal weights: the learned ranking believes meaning, which one of them lacks, more than words.
+    weighted(&mut client);
     let both = recalled_texts(&mut client, "'Grandmother', top_k => 2");
     assert!(both.contains(&FACTS[2].to_owned()) && both.contains(&oven.content));
 }
@@ -173,6 +175,7 @@ fn weighted_fusion_adds_scaled_scores() {
     let mut client = shared().database("fusion_weighted").connect();
     ingest_all(&mut client, "s", &FACTS);
     relevance_only(&mut client);
+    weighted(&mut client);
     for dense_weight in [0.5, 0.2, 0.0, 1.0] {
         run(&mut client, &format!("SET memory_agent.dense_weight = {dense_weight}"));
         let document = explain(&mut client, "'the cat and the garden', top_k => 6");
@@ -228,6 +231,7 @@ fn a_turn_counts_with_its_neighbours() {
     ingest_all(&mut client, "s", &turns);
     ingest_all(&mut client, "t", &["Yes, in June!"]);
     relevance_only(&mut client);
+    weighted(&mut client);
     let arguments = "'hiking trip', top_k => 5";
     let order = |client: &mut Client| -> Vec<(String, f64, f64)> {
         let rows = recall(client, arguments);

@@ -119,8 +119,7 @@ fn pool(document: &Json) -> HashMap<Uuid, (f64, bool)> {
 
 #[test]
 fn many_at_once_read_less_and_all_say_the_same_of_a_row() {
-    let cluster =
-        Cluster::builder().preload(true).setting("memory_agent.ranking", "learned").start();
+    let cluster = Cluster::builder().preload(true).start();
     let database = cluster.database("company");
     let mut client = database.connect();
     let turns: Vec<Json> = (0..DAYS)

@@ -1,7 +1,7 @@
 //! `memory_explain` tells the same recall: the same rows, their scores, and why the others are not
 //! among them.
 
-use super::assert_close;
+use super::{assert_close, read_all};
 use memory_agent_e2e::memory::{Recalled, explain, ingest_all, recall, run};
 use memory_agent_e2e::{Client, Json, shared};
 
@@ -15,6 +15,7 @@ fn fill(client: &mut Client) {
         })
         .collect();
     ingest_all(client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
+    read_all(client);
     run(
         client,
         "SELECT memory_add('Apples of field 8 are for juice.', infer => false, \
@@ -103,10 +104,12 @@ fn every_step_that_drops_is_named() {
     let mut client = shared().database("explain_steps").connect();
     fill(&mut client);
     let question = "'Which apples are ripe?'";
-    assert_eq!(steps(&explain(&mut client, &format!("{question}, rerank => false"))), ["mmr"]);
+    // By default a probability of less than .05 is dropped, where there are rows enough.
+    let every = "rerank => false, score_threshold => 0";
+    assert_eq!(steps(&explain(&mut client, &format!("{question}, {every}"))), ["mmr"]);
     let strict = explain(&mut client, &format!("{question}, top_k => 50, score_threshold => 0.9"));
     assert_eq!(steps(&strict), ["threshold"]);
-    let small = explain(&mut client, &format!("{question}, token_budget => 40, rerank => false"));
+    let small = explain(&mut client, &format!("{question}, token_budget => 40, {every}"));
     assert_eq!(steps(&small), ["budget"]);
     let all = explain(&mut client, &format!("{question}, top_k => 50, rerank => false"));
     assert!(steps(&all).is_empty());

@@ -44,6 +44,7 @@ fn fill(database: Database) -> Client {
         )
         .unwrap();
     run(&mut client, "ANALYZE memory_agent.entries; SET memory_agent.recency_weight = 0");
+    super::read_all(&mut client);
     client
 }
 

@@ -1,6 +1,6 @@
 //! The learned ranking: its numbers, what they make of speakers, times and ages, and where it has no say.
 
-use super::assert_close;
+use super::{assert_close, read_all, weighted};
 use memory_agent_e2e::memory::{explain, recall, recalled_texts, run};
 use memory_agent_e2e::{Client, Json, shared};
 
@@ -30,7 +30,7 @@ fn talk(name: &'static str) -> Client {
             ),
         );
     }
-    run(&mut client, "SET memory_agent.ranking = learned");
+    read_all(&mut client);
     client
 }
 
@@ -230,7 +230,7 @@ fn a_weight_of_recency_replaces_what_was_learned_of_age() {
             ),
         );
     }
-    run(&mut client, "SET memory_agent.ranking = learned; SET memory_agent.rerank = off");
+    run(&mut client, "SET memory_agent.rerank = off");
     let question = "'What is the name of the dog?', as_of => '2023-09-02'";
     let relevances = |client: &mut Client, arguments: &str| -> Vec<f32> {
         recall(client, &format!("{question}{arguments}")).iter().map(|row| row.relevance).collect()
@@ -249,17 +249,15 @@ fn words_alone_and_other_rerankers_are_weighted() {
     let mut client = shared().database("learned_words").connect();
     run(
         &mut client,
-        "SET memory_agent.ranking = learned; SET memory_agent.embed_on_ingest = off; \
+        "SET memory_agent.embed_on_ingest = off; \
          SELECT memory_ingest('s', 'user', 'The dog is called Rex.')",
     );
     assert_eq!(explain(&mut client, "'dog'")["ranking"], "weighted");
-    run(
-        &mut client,
-        "SET memory_agent.ranking = weighted; SET memory_agent.embed_on_ingest = sync",
-    );
+    run(&mut client, "SET memory_agent.embed_on_ingest = sync");
+    weighted(&mut client);
     run(&mut client, "SELECT memory_ingest('s', 'user', 'The cat is called Tom.')");
     assert_eq!(explain(&mut client, "'cat'")["ranking"], "weighted");
-    run(&mut client, "SET memory_agent.ranking = learned");
+    run(&mut client, "RESET memory_agent.ranking");
     assert_eq!(explain(&mut client, "'cat'")["ranking"], "learned");
 }
 
@@ -323,7 +321,6 @@ fn a_session_is_that_of_an_agent() {
             &format!("SELECT memory_ingest('s', 'user', '{content}', agent_id => '{agent}')"),
         );
     }
-    run(&mut client, "SET memory_agent.ranking = learned");
     let document = explain(&mut client, "'What is the dog called?'");
     let mut others: Vec<f64> = candidates(&document)
         .iter()

@@ -30,6 +30,16 @@ fn relevance_only(client: &mut Client) {
     );
 }
 
+/// The formula whose numbers a test computes once more. What ships is the learned ranking.
+fn weighted(client: &mut Client) {
+    run(client, "SET memory_agent.ranking = weighted");
+}
+
+/// Tests that run beside this one would take a share of the reranker's budget, and its rows with it.
+fn read_all(client: &mut Client) {
+    run(client, "SET memory_agent.rerank_budget = 0");
+}
+
 #[track_caller]
 fn assert_close(found: impl Into<f64>, expected: impl Into<f64>) {
     let (found, expected) = (found.into(), expected.into());

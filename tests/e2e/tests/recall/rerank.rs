@@ -1,7 +1,7 @@
 //! The cross-encoder: it changes the order, its logits are what recall ranks by, and when it is left
 //! out or has the last word.
 
-use super::{assert_close, relevance_only};
+use super::{assert_close, read_all, relevance_only, weighted};
 use memory_agent_e2e::memory::{explain, ingest_all, recall, recalled_texts, run, value};
 use memory_agent_e2e::{Client, expect_error, shared};
 
@@ -25,12 +25,14 @@ fn passages(name: &'static str) -> Client {
     ingest_all(&mut client, "s", &PASSAGES);
     relevance_only(&mut client);
     run(&mut client, "SET memory_agent.rerank = on");
+    read_all(&mut client);
     client
 }
 
 #[test]
 fn reranking_changes_the_order_to_that_of_the_logits() {
     let mut client = passages("rerank_order");
+    weighted(&mut client);
     run(&mut client, "SET memory_agent.rerank_weight = 1");
     let mut by_logit: Vec<(f32, String)> = {
         let logits: Vec<f32> =
@@ -50,6 +52,7 @@ fn reranking_changes_the_order_to_that_of_the_logits() {
 #[test]
 fn relevance_blends_the_sigmoid_of_the_logit_with_the_fused_score() {
     let mut client = passages("rerank_blend");
+    weighted(&mut client);
     let fused: Vec<(String, f64)> = recall(&mut client, &format!("{QUESTION}, rerank => false"))
         .into_iter()
         .map(|row| (row.content, f64::from(row.relevance)))
@@ -76,7 +79,6 @@ fn relevance_blends_the_sigmoid_of_the_logit_with_the_fused_score() {
 #[test]
 fn the_small_reranker_has_weights_of_its_own_in_the_learned_ranking() {
     let mut client = passages("rerank_small");
-    run(&mut client, "SET memory_agent.rerank_budget = 0; SET memory_agent.ranking = learned");
     let answer = |client: &mut Client| {
         let document = explain(client, QUESTION);
         assert_eq!(document["ranking"], "learned", "{document}");
@@ -100,6 +102,7 @@ fn the_small_reranker_has_weights_of_its_own_in_the_learned_ranking() {
 #[test]
 fn logits_may_be_scaled_by_their_range_instead() {
     let mut client = passages("rerank_minmax");
+    weighted(&mut client);
     run(
         &mut client,
         "SET memory_agent.rerank_weight = 1; SET memory_agent.score_normalization = 'minmax'",
@@ -181,10 +184,12 @@ fn a_budget_reranks_the_most_promising_rows() {
     ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
     relevance_only(&mut client);
     run(&mut client, "SET memory_agent.rerank = on");
+    // Unread rows come after read ones by a rule of this formula; see learned.rs for the other.
+    weighted(&mut client);
     let reranked = |document: &serde_json::Value| {
         (document["rows"]["reranked"].as_i64().unwrap(), document["rerank_shortened_by"].clone())
     };
-    let all = explain(&mut client, QUESTION);
+    let all = explain(&mut client, &format!("{QUESTION}, rerank_budget => 0"));
     let pool = all["rows"]["pool"].as_i64().unwrap();
     assert_eq!(reranked(&all), (pool, serde_json::Value::Null));
 
@@ -231,6 +236,7 @@ fn a_budget_reranks_the_most_promising_rows() {
 #[test]
 fn an_explicit_threshold_is_strict() {
     let mut client = passages("threshold_explicit");
+    weighted(&mut client);
     let logits: Vec<f64> = explain(&mut client, QUESTION)["candidates"]
         .as_array()
         .unwrap()
@@ -256,13 +262,21 @@ fn the_default_threshold_leaves_at_least_top_k_rows() {
     // Five rows, of which few pass .35: with top_k 5 none is dropped, with 1 those below are.
     assert_eq!(recall(&mut client, "'Which fish is poisonous?'").len(), 5);
     assert_eq!(recall(&mut client, &format!("{QUESTION}, top_k => 5")).len(), 5);
-    let document = explain(&mut client, &format!("{QUESTION}, top_k => 1"));
-    let rows = document["candidates"].as_array().unwrap();
-    for row in rows {
-        let is_below = sigmoid(row["logit"].as_f64().unwrap()) < 0.35;
-        assert_eq!(row["dropped"] == "threshold", is_below, "{row}");
+    // It is a probability in the learned ranking, and what the logit says in the other one.
+    for ranking in ["learned", "weighted"] {
+        run(&mut client, &format!("SET memory_agent.ranking = {ranking}"));
+        let document = explain(&mut client, &format!("{QUESTION}, top_k => 1"));
+        assert_eq!(document["ranking"], ranking);
+        let rows = document["candidates"].as_array().unwrap();
+        for row in rows {
+            let is_below = match ranking {
+                "learned" => row["relevance"].as_f64().unwrap() < 0.05,
+                _ => sigmoid(row["logit"].as_f64().unwrap()) < 0.35,
+            };
+            assert_eq!(row["dropped"] == "threshold", is_below, "{row}");
+        }
+        assert!(rows.iter().any(|row| row["dropped"] == "threshold"), "{ranking}");
     }
-    assert!(rows.iter().any(|row| row["dropped"] == "threshold"));
     run(&mut client, "SET memory_agent.score_threshold = 0");
     let document = explain(&mut client, &format!("{QUESTION}, top_k => 1"));
     assert!(

@@ -1,6 +1,6 @@
 //! Time: what was true when, what has expired, and how age and markers count in the score.
 
-use super::{assert_close, relevance_only};
+use super::{assert_close, relevance_only, weighted};
 use memory_agent_e2e::memory::{explain, ingest_all, recall, recalled_texts, run};
 use memory_agent_e2e::{Client, shared, wait_until};
 use std::time::Duration;
@@ -154,6 +154,7 @@ fn the_score_is_relevance_recency_and_markers_by_their_weights() {
         "SELECT memory_ingest('s', 'user', 'The apple harvest was good.', created_at => now() - interval '40 days');
          SET memory_agent.mmr_lambda = 1",
     );
+    weighted(&mut client);
     for (weight, arguments) in [
         (0.2, ""),
         (0.0, ", recency_weight => 0"),
@@ -211,6 +212,10 @@ fn a_question_about_now_favours_the_new() {
         "SELECT memory_ingest('s', 'user', 'I work as a baker.', created_at => now() - interval '100 days');
          SELECT memory_ingest('s', 'user', 'I work as a driver.')",
     );
+    // What ships has learned it; the other formula raises a weight.
+    let jobs = recalled_texts(&mut client, "'What is my current job?'");
+    assert_eq!(jobs, ["I work as a driver.", "I work as a baker."]);
+    weighted(&mut client);
     let weight = |client: &mut Client, arguments: &str| {
         explain(client, arguments)["recency_weight"].as_f64().unwrap()
     };

@@ -27,9 +27,10 @@ fn marked_facts_and_the_running_episode_come_first_within_the_budget() {
     let marked = |rows: &[Recalled]| -> f32 {
         rows.iter().find(|row| row.content.contains("backup")).expect("the marked fact").score
     };
+    let log_odds = |score: f32| (score / (1.0 - score)).ln();
     let unmarked = facts(0.0, &mut scene);
-    let boost = marked(&facts(0.1, &mut scene)) - marked(&unmarked);
-    assert!((boost - 0.04).abs() < 1e-3, "a constraint adds .4 times the weight, not {boost}");
+    let boost = log_odds(marked(&facts(0.1, &mut scene))) - log_odds(marked(&unmarked));
+    assert!((boost - 0.16).abs() < 1e-2, "a constraint adds 4 * .4 times the weight, not {boost}");
     let first = &facts(1.0, &mut scene)[0];
     assert!(first.content.contains("backup") && first.markers == ["constraint"], "{first:?}");
 

@@ -1,6 +1,7 @@
 //! Every setting: its default, context and bounds, and that it does something.
 
 mod catalog;
+mod deviations;
 mod effects;
 mod endpoints;
 mod ranking;

@@ -16,7 +16,7 @@ fn the_nearest_setting_wins() {
     ingest(&mut client, "s", "Tea is served at four.");
     let asked = "'tea', session_id => 's', rerank => false";
     let of_session = |client: &mut Client| recency_weight(client, asked);
-    assert_eq!(of_session(&mut client), 0.2, "the default");
+    assert_eq!(of_session(&mut client), 0.0, "the default of the learned ranking");
     run(&mut client, "SET memory_agent.recency_weight = 0.25");
     assert_eq!(of_session(&mut client), 0.25);
     run(

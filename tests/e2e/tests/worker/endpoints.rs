@@ -155,7 +155,7 @@ fn without_an_llm_in_the_settings_rows_are_enough() {
 #[test]
 fn every_question_of_an_agent_goes_to_its_endpoint() {
     let answer = |call: &Call| match call.purpose() {
-        Purpose::Extract | Purpose::Reconcile => echo(call),
+        Purpose::Extract | Purpose::Reconcile | Purpose::Probe => echo(call),
         _ => json!("They drink tea."),
     };
     let own = LlmStub::start(answer);

@@ -16,8 +16,6 @@ const RIGHT: [(&str, &str); 8] = [
     ("The user and Jonas have broken off", "ends 6"),
     ("The user's dentist appointment was moved", "replaces 8"),
 ];
-const TRUSTING: [(&str, &str); 2] =
-    [("memory_agent.reconcile_batch", "0"), ("memory_agent.replacement_check", "auto")];
 const FORGET: &str = "DELETE FROM memory_agent.llm_probes";
 const HOME: &str = "User lives in Rome.";
 const WORK: &str = "User works in Rome.";
@@ -27,10 +25,7 @@ const RENTS: [&str; 2] = ["My rent is 900 euros.", "I work in Rome, and my rent 
 const HIGHER: &str = "User's rent is 950 euros a month.";
 
 fn is_probe(call: &Call) -> bool {
-    call.purpose() == Purpose::Reconcile && {
-        let known = Document::of(call).existing;
-        known.iter().any(|(_, text)| text.contains("Porto") || text.contains("Brandt"))
-    }
+    call.purpose() == Purpose::Probe
 }
 
 fn answer_of_probe(call: &Call) -> Json {
@@ -76,7 +71,7 @@ fn calls(scene: &Scene, is_wanted: impl Fn(&Call) -> bool) -> usize {
 }
 
 fn comparisons(scene: &Scene) -> usize {
-    calls(scene, |call| call.purpose() == Purpose::Reconcile && !is_probe(call))
+    calls(scene, |call| call.purpose() == Purpose::Reconcile)
 }
 
 fn status(scene: &mut Scene) -> String {
@@ -96,7 +91,7 @@ fn say_all(scene: &mut Scene) -> usize {
 
 #[test]
 fn who_passes_is_asked_about_several_facts_and_believed() {
-    let mut scene = Scene::with_settings(model(false), &TRUSTING);
+    let mut scene = Scene::start(model(false));
     scene.say_and_wait("I live in Rome.");
     assert_eq!(calls(&scene, is_probe), 0, "there was nothing to compare");
     assert!(status(&mut scene).starts_with("checked: "), "nobody was asked yet");
@@ -119,7 +114,7 @@ fn who_passes_is_asked_about_several_facts_and_believed() {
 
 #[test]
 fn one_mistake_is_enough_not_to_pass() {
-    let mut scene = Scene::with_settings(model(true), &TRUSTING);
+    let mut scene = Scene::start(model(true));
     assert_eq!(say_all(&mut scene), 2, "each fact by itself");
     assert_eq!(calls(&scene, is_probe), 1, "after the first mistake no more is asked");
     assert_eq!(scene.facts(), [HOME, WORK, HIGHER], "the rules see no sign");
@@ -136,7 +131,7 @@ fn one_mistake_is_enough_not_to_pass() {
 
 #[test]
 fn a_probe_that_fails_holds_nothing_up() {
-    let mut scene = Scene::with_settings(model(false), &TRUSTING);
+    let mut scene = Scene::start(model(false));
     say_all(&mut scene);
     let faults =
         [Fault::Status(400), Fault::GarbageContent, Fault::Status(503), Fault::GarbageBody];
@@ -164,13 +159,14 @@ fn who_sets_both_is_not_kept_waiting() {
     let mut scene = Scene::with_settings(model(false), &settings);
     assert_eq!(say_all(&mut scene), 1);
     assert_eq!(calls(&scene, is_probe), 0);
-    let left_open = ["reconcile_batch = 0", "replacement_check = auto"];
+    let left_open =
+        ["SET memory_agent.reconcile_batch = 0", "SET memory_agent.replacement_check = auto"];
+    let reset = "RESET memory_agent.reconcile_batch; RESET memory_agent.replacement_check";
     for (setting, rent) in left_open.into_iter().zip(RENTS) {
         let asked = calls(&scene, is_probe);
-        run(&mut scene.client, &format!("SET memory_agent.{setting}"));
+        run(&mut scene.client, setting);
         scene.say_and_wait(rent);
-        let (name, _) = setting.split_once(' ').expect("a name");
-        run(&mut scene.client, &format!("RESET memory_agent.{name}; {FORGET}"));
+        run(&mut scene.client, &format!("{reset}; {FORGET}"));
         assert_eq!(calls(&scene, is_probe), asked + 2, "{setting}");
     }
 }

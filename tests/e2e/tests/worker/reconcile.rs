@@ -130,13 +130,13 @@ fn a_replacement_without_a_sign_of_it_leaves_both() {
     // What was looked at by hand is counted as the version that it was.
     assert_eq!(
         refusals(&mut scene),
-        "checked: 1 facts with a refused replacement or end, of which 1 hold"
+        "checked: 1 facts with a refused replacement or end, of which 1 hold; probe of stub-1: 0 of 16 right"
     );
     let update = format!("SELECT memory_update('{}', 'The user works in Ostia.')", work.id);
     run(&mut scene.client, &update);
     assert_eq!(
         refusals(&mut scene),
-        "checked: 1 facts with a refused replacement or end, of which 0 hold"
+        "checked: 1 facts with a refused replacement or end, of which 0 hold; probe of stub-1: 0 of 16 right"
     );
 }
 
