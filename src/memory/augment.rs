@@ -111,7 +111,11 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
     }
     let earlier =
         cross_session::find(original, &wanted.session_id, &wanted.caller, wanted.settings)?;
-    hits.retain(|hit| !cross_session::covers(&earlier, hit));
+    hits.retain(|hit| {
+        let is_covered = cross_session::covers(&earlier, hit);
+        untold.extend(hit.untold(Why::Repeated).filter(|_| is_covered));
+        !is_covered
+    });
     // As memories, told whole or not at all.
     hits.extend(earlier.into_iter().map(|part| PromptMemory { held: None, ..part }));
     let summary = prompt_memory::summary(&wanted.key(), recall.prompt_stale_sources)?;
