@@ -124,11 +124,10 @@ fn what_a_message_quotes_is_no_memory_and_what_it_asks_for_is() {
     assert_eq!(found, [FACTS[0], "Lemon cakes are on page 9.", "ok", "yes"]);
     assert_eq!(left_out(&document, "echo").len(), 1, "{document}");
 
-    // A fact holds whatever the user says; the application's own instructions may state it.
-    for asked in [FACTS[0].to_owned(), format!("Why do you think \"{}\"?", FACTS[0])] {
-        let document = session.augment(&said(&asked), "'s'");
-        assert_eq!(texts(&document)[0], FACTS[0], "{document}");
-    }
+    // Who quotes a fact may ask about it; the application's own instructions state it.
+    let asked = said(&format!("Why do you think \"{}\"?", FACTS[0]));
+    let document = session.augment(&asked, "'s'");
+    assert_eq!(texts(&document)[0], FACTS[0], "{document}");
     let told = json!([
         {"role": "system", "content": format!("Mind: {}", FACTS[0])},
         {"role": "user", "content": "Is Ann allergic to hazelnuts?"},
