@@ -72,16 +72,13 @@ impl Said {
         text
     }
 
-    /// Whether a memory of this kind stands in the request. A turn may be a whole message. Whatever the user says
-    /// or asks about a fact, it is a fact: only instructions of the application can state it.
+    /// Whether a memory of this kind stands in the request: it is a whole message, or one quotes it. Who quotes a
+    /// fact may ask about it, so only a quote in instructions of the application counts.
     #[must_use]
     pub fn holds(&self, kind: &str, text: &str) -> bool {
         let text = normalized(text);
-        match kind {
-            "fact" => quotes(&self.instructions, &text),
-            "turn" => self.messages.contains(&text) || quotes(&self.all, &text),
-            _ => quotes(&self.all, &text),
-        }
+        let lines = if kind == "fact" { &self.instructions } else { &self.all };
+        self.messages.contains(&text) || quotes(lines, &text)
     }
 }
 
@@ -125,8 +122,7 @@ mod tests {
             {"role": "user", "content": "Is it  cold\ntoday?"},
         ]));
         for text in ["ok", " ok\n", "18 °C", "rain", "18 °C rain", "Is it cold today?"] {
-            assert!(said.holds("turn", text), "{text}");
-            assert!(!said.holds("fact", text), "{text}");
+            assert!(said.holds("turn", text) && said.holds("fact", text), "{text}");
         }
         for text in ["", "o", "cold today?", "OK", "it"] {
             assert!(!said.holds("turn", text), "{text}");
@@ -197,8 +193,10 @@ mod tests {
             let mut said = Said::default();
             said.add("assistant", &words.join(" \n"));
             prop_assert!(said.holds("turn", &words.join("\t")));
-            let part = words[from.min(words.len() - 1)..].join("  ");
-            prop_assert_eq!(said.holds("document", &part), normalized(&part).len() >= LEAST_QUOTED);
+            let from = from.min(words.len() - 1);
+            let part = words[from..].join("  ");
+            let is_long = normalized(&part).len() >= LEAST_QUOTED;
+            prop_assert_eq!(said.holds("document", &part), from == 0 || is_long);
         }
     }
 }

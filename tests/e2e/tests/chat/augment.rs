@@ -93,7 +93,10 @@ fn hits_are_the_rows_of_recall() {
 fn without_memories_messages_are_unchanged() {
     let mut session = scene().session("augment_unchanged");
     let question = said("Where does Anna live?");
-    assert_eq!(session.augment(&question, "'s'"), json!({"messages": question, "memory_hits": [], "left_out": []}));
+    assert_eq!(
+        session.augment(&question, "'s'"),
+        json!({"messages": question, "memory_hits": [], "left_out": []})
+    );
     session.know("s", "Anna lives in Lisbon.");
     session.summarize("s", "They talked about Anna.");
     for top_k in [0, -1, i32::MIN] {

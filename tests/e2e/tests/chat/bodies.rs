@@ -27,7 +27,7 @@ fn an_augmented_request_keeps_its_fields() {
     let alone = session.augment(&messages, "'s'");
     assert_eq!(document["messages"], alone["messages"]);
     assert_eq!(document["memory_hits"], alone["memory_hits"]);
-    assert_eq!(alone.as_object().unwrap().len(), 2);
+    assert_eq!(alone.as_object().unwrap().len(), 3);
     let document = document.as_object_mut().unwrap();
     document.retain(|name, _| !["messages", "memory_hits", "left_out"].contains(&name.as_str()));
     assert_eq!(Json::from(document.clone()), fields);

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 /// Facts of the user that have to do with cakes.
 const FACTS: [&str; 6] = [
-    "Ann is allergic to hazelnuts.",
+    "Ann is allergic to all nuts, hazelnuts too.",
     "Ann bakes with spelt flour.",
     "Ann likes cakes that are not too sweet.",
     "Ann has an oven without a fan.",
@@ -121,16 +121,13 @@ fn what_a_message_quotes_is_no_memory_and_what_it_asks_for_is() {
     let document = session.augment(&messages, "'s'");
     let mut found = texts(&document);
     found.sort();
-    assert_eq!(found, ["Ann is allergic to hazelnuts.", "Lemon cakes are on page 9.", "ok", "yes"]);
+    assert_eq!(found, [FACTS[0], "Lemon cakes are on page 9.", "ok", "yes"]);
     assert_eq!(left_out(&document, "echo").len(), 1, "{document}");
 
-    // A fact holds whatever the user says; the application's own instructions may state it.
-    for asked in
-        ["Ann is allergic to hazelnuts.", "Why do you think \"Ann is allergic to hazelnuts.\"?"]
-    {
-        let document = session.augment(&said(asked), "'s'");
-        assert_eq!(texts(&document)[0], FACTS[0], "{document}");
-    }
+    // Who quotes a fact may ask about it; the application's own instructions state it.
+    let asked = said(&format!("Why do you think \"{}\"?", FACTS[0]));
+    let document = session.augment(&asked, "'s'");
+    assert_eq!(texts(&document)[0], FACTS[0], "{document}");
     let told = json!([
         {"role": "system", "content": format!("Mind: {}", FACTS[0])},
         {"role": "user", "content": "Is Ann allergic to hazelnuts?"},
@@ -167,10 +164,9 @@ fn what_replaced_an_echo_is_told() {
     let mut session = session("echo_replaced", &[]);
     let was = "Our shop runs on the database MySQL.";
     let turn = ingest(&mut session.client, "s", was);
-    for number in 0..40 {
-        let text = format!("Shop {number} has a database of customers, and a till.");
-        ingest(&mut session.client, "s", &text);
-    }
+    let others = "SELECT count(memory_add('Shop ' || n || ' has a database of customers, and a till.', \
+                                          infer => false)) FROM generate_series(1, 60) n";
+    value::<i64>(&mut session.client, others, &[]);
     let (old, new) = ("The user's shop runs on MySQL.", "It is PostgreSQL since June.");
     replace_fact_of(&mut session.client, turn, old, new, "The user has a shop.");
     let messages = json!([
