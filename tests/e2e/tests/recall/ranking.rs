@@ -1,6 +1,6 @@
 //! From candidates to the order shown: rewrites, given embeddings, MMR, ties.
 
-use super::{assert_close, relevance_only};
+use super::{assert_close, read_all, relevance_only};
 use memory_agent_e2e::memory::{explain, ingest_all, recall, recalled_texts, run, value};
 use memory_agent_e2e::{Uuid, shared};
 
@@ -135,6 +135,7 @@ fn an_embedding_may_be_given_instead_of_a_text() {
 fn equal_rows_come_in_the_order_of_their_ids() {
     let database = shared().database("ties");
     let mut client = database.connect();
+    read_all(&mut client);
     let ids = ingest_all(&mut client, "s", &["The same words again."; 25]);
     let first: Vec<Uuid> =
         recall(&mut client, "'same words', top_k => 8").iter().map(|row| row.id).collect();
@@ -154,6 +155,7 @@ fn equal_rows_come_in_the_order_of_their_ids() {
         "SET memory_agent.rerank = off",
     ] {
         let mut client = database.connect();
+        read_all(&mut client);
         run(&mut client, statement);
         let again: Vec<Uuid> =
             recall(&mut client, "'same words', top_k => 8").iter().map(|row| row.id).collect();
@@ -165,6 +167,7 @@ fn equal_rows_come_in_the_order_of_their_ids() {
 fn a_question_asked_again_has_the_same_answer() {
     let mut client = shared().database("repeatable").connect();
     ingest_all(&mut client, "s", &NEAR_DUPLICATES);
+    read_all(&mut client);
     // One transaction, one now(): ages are the same.
     run(&mut client, "BEGIN");
     let question = "'What does Anna like?'";
