@@ -89,10 +89,12 @@ impl ChatMessages {
         said
     }
 
-    /// Role and texts of each message, oldest first, and whether it is the user's last one.
+    /// Role and texts of each message up to the user's last one, oldest first, and whether it is that.
     pub fn texts(&self) -> impl Iterator<Item = (&str, Vec<&str>, bool)> {
+        let most = self.latest.map_or(self.messages.len(), |latest| latest + 1);
         self.messages
             .iter()
+            .take(most)
             .enumerate()
             .map(|(at, message)| (role(message), texts(message), self.latest == Some(at)))
     }

@@ -11,7 +11,8 @@ const MOST_BYTES: usize = 512 * 1024;
 /// Where the texts of a message, of its parts and of what tools said stand.
 const TEXTS: [&str; 3] = ["content", "text", "output"];
 
-/// All that as messages with one text each, for `memory_augment`. Of the user's last message only what tools said.
+/// All that as messages with one text each, for `memory_augment`. Of the user's last message only what tools said, and
+/// nothing of what came after it: while tools answer, the memories of the request stay as they are.
 pub fn seen(form: &Form, body: &str, object: &Object<'_>, messages: &Array<'_>) -> Value {
     let mut seen = Seen { messages: Vec::new(), left: MOST_BYTES };
     if let Some(member) = form.instructions.and_then(|name| object.get(name)) {
@@ -28,7 +29,7 @@ pub fn seen(form: &Form, body: &str, object: &Object<'_>, messages: &Array<'_>) 
             is_asked = true;
             let parts = value["content"].as_array().into_iter().flatten();
             parts.for_each(|part| seen.add("tool", &part["content"]));
-        } else {
+        } else if is_asked {
             seen.add(role, &value);
         }
     }
@@ -93,18 +94,12 @@ mod tests {
             {"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b\0"}]},
             said, {"role": "tool", "tool_call_id": "1", "content": "d"}, {"role": "user", "content": "e"},
             {"role": "tool", "tool_call_id": "2", "content": "f"}]});
-        let seen = [
-            "tool: f",
-            "tool: d",
-            "assistant: c",
-            "system: a",
-            "system: b\u{fffd}",
-            "system: a\n\nb\u{fffd}",
-        ];
+        let seen =
+            ["tool: d", "assistant: c", "system: a", "system: b\u{fffd}", "system: a\n\nb\u{fffd}"];
         assert_eq!(read(&COMPLETIONS, &completions), seen);
         let responses = json!({"instructions": "a", "input": [said, {"role": "user", "content": "e"},
             {"type": "function_call", "arguments": "{}"}, {"type": "function_call_output", "output": "f"}]});
-        assert_eq!(read(&RESPONSES, &responses), ["system: a", "tool: f", "assistant: c"]);
+        assert_eq!(read(&RESPONSES, &responses), ["system: a", "assistant: c"]);
         assert_eq!(read(&RESPONSES, &json!({"instructions": null, "input": "e"})), [""; 0]);
         let result = json!({"type": "tool_result", "content": [{"type": "text", "text": "f"}]});
         let messages = json!({"system": [{"type": "text", "text": "a"}], "messages": [

@@ -96,7 +96,9 @@ pub fn recalled(request: &Request) -> PgResult<Recollection> {
     let mut untold = recalled.untold.clone();
     let of_rows = recalled.details.iter().zip(&recalled.members);
     let layers: HashMap<Uuid, Layer> = of_rows
-        .map(|(detail, member)| (detail.id, member.layer.unwrap_or_else(|| home_of(detail))))
+        .map(|(detail, member)| {
+            (detail.id, member.layer.unwrap_or_else(|| home_of(detail, request)))
+        })
         .collect();
     let mut memories = Vec::new();
     let mut texts = HashSet::new();
@@ -120,11 +122,12 @@ pub fn recalled(request: &Request) -> PgResult<Recollection> {
 }
 
 /// Where a row is at home that no search found: it replaced one that was found.
-fn home_of(detail: &Detail) -> Layer {
+fn home_of(detail: &Detail, request: &Request) -> Layer {
     match schema::home_of(detail.session_id.as_deref()) {
         _ if detail.user_id == SHARED_USER => Layer::Shared,
         None => Layer::Global,
-        Some(_) => Layer::Session,
+        session if session == request.scope.session_id.as_deref() => Layer::Session,
+        Some(_) => Layer::OtherSessions,
     }
 }
 

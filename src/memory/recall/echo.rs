@@ -79,7 +79,7 @@ pub fn leave_out(
             } else if text.kind == "turn" {
                 let this = (text.created_at, text.id);
                 let known = newest.entry(content.clone()).or_insert(this);
-                let older = if (*known).0 < this.0 { std::mem::replace(known, this) } else { this };
+                let older = if known.0 < this.0 { std::mem::replace(known, this) } else { this };
                 if older.1 != known.1 {
                     out.push((older.1, Why::Repeated));
                 }

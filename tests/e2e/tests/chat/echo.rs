@@ -19,7 +19,7 @@ const FACTS: [&str; 6] = [
 fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<&'static Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
-        let cluster = Cluster::builder_with_defaults().preload(true);
+        let cluster = Cluster::builder().preload(true);
         keep(cluster.setting("memory_agent.worker", "off").start())
     })
 }

@@ -17,6 +17,8 @@ fn say(client: &mut Client, session: &str, role: &str, text: &str) {
 fn no_known_form_gets_out_of_a_context() {
     let mut client = shared().database("context_injections").connect();
     run(&mut client, "SET memory_agent.rerank = off; SET memory_agent.relevance_threshold = 0");
+    // Each form is alone in its session.
+    run(&mut client, "SET memory_agent.session_recall = session");
     for (form, text) in forms() {
         // What is told: a turn that left the window, a fact, a summary, an earlier conversation.
         say(&mut client, &form, "user", &format!("Said: {text}"));

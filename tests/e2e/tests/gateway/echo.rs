@@ -63,10 +63,7 @@ fn bodies() -> [(&'static str, Json); 3] {
 #[test]
 fn no_message_of_the_request_takes_a_place() {
     let upstream = Upstream::start(|_, answer| answer.json(&completion("")));
-    let cluster = Cluster::builder_with_defaults()
-        .preload(true)
-        .setting("memory_agent.worker", "off")
-        .start();
+    let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
     run(&mut cluster.connect("postgres"), &format!("CREATE ROLE {ROLE} LOGIN"));
     let mut client = database(&cluster, "echo");
     run(&mut client, "SET memory_agent.user_id = 'ann'");

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Setting, suites that set it, why they do. `harness` is `tests/e2e/src`, `common` what some suites share.
 /// "Its effect" is what the suite tests, at values beside the default.
 const DEVIATIONS: &str = "
-agent_id | background chat erase ingest page recall settings window worker | who remembers, where a test has two agents
+agent_id | background chat context erase ingest page recall settings upgrade window worker | who remembers, where a test has two agents
 archive_conversations | isolation plans summaries | so that short conversations end in an archive too
 archive_idle_after | background | so that a session is idle while the test waits
 assistant_decisions | reflection worker | its effect
@@ -48,7 +48,7 @@ episode_gap | ingest reflection | its effect
 episode_max_turns | ingest properties recall reflection | episodes that end after few turns, or do not end
 episode_topic_similarity | ingest | its effect
 exact_scan_rows | dump inference model_change recall security | the path through the indexes, with few rows
-extraction | background chat erase lifecycle reflection summaries window worker | off, where the turns alone matter or the LLM repeats all it is told; episode, for facts of whole episodes
+extraction | background chat erase facts lifecycle reflection summaries window worker | off, where the turns alone matter or the LLM repeats all it is told; episode, for facts of whole episodes
 extraction_batch | worker | its effect, and jobs of known size
 extraction_context | worker | its effect, and requests of known content
 fact_scope | background reflection worker | its effect, and facts that several sessions share
@@ -109,7 +109,7 @@ rerank_model | background chat settings summaries | none, where only jobs run an
 rerank_weight | recall | its effect
 score_normalization | recall | its effect
 score_threshold | chat recall | its effect; 0, where nothing is to be dropped
-
+session_recall | chat context | its effect, and tests whose sessions are to know nothing of each other
 stale_sources | context recall reflection worker | its effect, and its counterpart in prompts
 statement_check | worker | its effect
 summarization | erase gateway summaries window worker | off, where a test is about facts or proxied chats and counts calls of the LLM; on, where an erasure has to find summaries; its effect
@@ -122,7 +122,7 @@ text_search_config | settings | its effect
 tool_failures | reflection | its effect
 trace | chat erase settings worker | its effect, and copies of texts that an erasure has to find
 ungrounded_facts | reflection worker | its effect
-user_id | attach background chat common dump erase facts gateway harness history inference isolation lifecycle markdown model_change page pgbouncer recall reflection security settings summaries upgrade window worker | who asks: a test's sessions name their user, as every application does
+user_id | attach background chat common context dump erase facts gateway harness history inference isolation lifecycle markdown model_change page pgbouncer recall reflection security settings summaries upgrade window worker | who asks: a test's sessions name their user, as every application does
 worker | attach background chat dump erase faults gateway harness ingest lifecycle page security standby upgrade window | off, where rows are to stay as they are or jobs are to stay queued; on again later
 ";
 
