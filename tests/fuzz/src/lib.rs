@@ -39,6 +39,9 @@ mod extras;
 #[path = "../../../crates/gateway/src/jwt.rs"]
 mod jwt;
 #[allow(dead_code)]
+#[path = "../../../crates/gateway/src/seen.rs"]
+mod seen;
+#[allow(dead_code)]
 #[path = "../../../crates/gateway/src/splice.rs"]
 mod splice;
 #[allow(dead_code)]
