@@ -96,7 +96,11 @@ fn without_a_model_server_nothing_waits_for_an_llm() {
     run(&mut client, "SELECT memory_close_episode('s')");
     let jobs: i64 = value(&mut client, "SELECT count(*) FROM memory_jobs", &[]);
     assert_eq!(jobs, 0);
-    for call in ["memory_compress('s')", "memory_backfill()", "memory_add('I live in Oslo.')"] {
+    for call in [
+        "memory_compress('s')",
+        "memory_backfill()",
+        "memory_add('I live in Oslo.', infer => true)",
+    ] {
         let message = expect_error(client.query(&format!("SELECT {call}"), &[]), "55000");
         assert!(message.contains("'backend'"), "{call}: {message}");
     }

@@ -110,6 +110,8 @@ fn functions_about_sessions_take_the_name() {
     unnamed.sort();
     assert_eq!(exported, unnamed);
     assert_eq!(exported.len(), GLOBAL.len());
+    // Prompts of it read the user's sessions, as those of every session do.
+    run(&mut client, "SET memory_agent.session_recall = session");
     let context: Json =
         value(&mut client, "SELECT memory_context('global', 'Which apple was that?')", &[]);
     let messages = context["messages"].to_string();

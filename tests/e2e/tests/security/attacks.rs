@@ -167,7 +167,7 @@ const CALLS_OF_AN_LLM: &[&str] = &[
     "SELECT public.memory_summarize('All about parrots.')",
     "SELECT public.memory_compress('s')",
     "SELECT public.memory_backfill()",
-    "SELECT public.memory_add('Ann has a parrot.')",
+    "SELECT public.memory_add('Ann has a parrot.', infer => true)",
 ];
 
 const OWNER_CALLS: &[&str] = &[

@@ -21,7 +21,7 @@ fn what_was_added_is_summarised_once() {
     scene.drain();
     let before = whole(&mut scene.client, "s");
     let add = |client: &mut memory_agent_e2e::Client, number: usize| -> Uuid {
-        value(client, "SELECT memory_add($1, 's')", &[&text(number, 120)])
+        value(client, "SELECT memory_add($1, 's', infer => true)", &[&text(number, 120)])
     };
     let added = add(&mut scene.client, 100);
     scene.drain();
@@ -39,7 +39,7 @@ fn what_was_added_is_summarised_once() {
 
     // Forgotten before its turn has come, it is in no summary; brought back, it is in the next. It is too short
     // for the worker, whose sweep renews summaries by the worker's own setting.
-    let short = "SELECT memory_add($1, 's')";
+    let short = "SELECT memory_add($1, 's', infer => true)";
     let forgotten: Uuid = value(&mut scene.client, short, &[&text(101, 60)]);
     scene.drain();
     let waiting = unsummarized(&mut scene.client, "s");
@@ -57,7 +57,7 @@ fn what_was_added_is_summarised_once() {
     run(
         &mut scene.client,
         "SELECT memory_add(repeat('The user owns a boat. ', 30), 's', infer => false);
-         SELECT memory_add(repeat('The user owns a car. ', 30))",
+         SELECT memory_add(repeat('The user owns a car. ', 30), infer => true)",
     );
     scene.drain();
     assert_eq!(whole(&mut scene.client, "s").sources, [forgotten]);

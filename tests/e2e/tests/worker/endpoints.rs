@@ -127,7 +127,7 @@ fn without_an_llm_in_the_settings_rows_are_enough() {
         echo,
         &[("memory_agent.llm_base_url", ""), ("memory_agent.summarization", "on")],
     );
-    let add = "SELECT memory_add('I live in Rome.', agent_id => 'buyer')";
+    let add = "SELECT memory_add('I live in Rome.', agent_id => 'buyer', infer => true)";
     expect_error(scene.client.query_one(add, &[]), "55000");
     say(&mut scene, "buyer", "Nobody reads this yet.");
     set_endpoint(&mut scene, "own", &own.base_url(), "");
