@@ -139,6 +139,12 @@ fn equal_rows_come_in_the_order_of_their_ids() {
     const UNREAD: &str = "SET memory_agent.rerank = off";
     run(&mut client, UNREAD);
     let ids = ingest_all(&mut client, "s", &["The same words again."; 25]);
+    // So do embeddings of texts that were not in one batch.
+    run(
+        &mut client,
+        "UPDATE memory_agent.entries SET embedding = \
+             (SELECT e.embedding FROM memory_agent.entries e ORDER BY e.id LIMIT 1)",
+    );
     let first: Vec<Uuid> =
         recall(&mut client, "'same words', top_k => 8").iter().map(|row| row.id).collect();
     assert_eq!(first, ids[..8]);
