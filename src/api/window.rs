@@ -6,6 +6,7 @@ use crate::api::prompt_limit;
 use crate::memory::context::window_messages;
 use crate::store::clearing;
 use crate::store::facts;
+use crate::store::shared_facts;
 use crate::store::window::{self, Message};
 
 /// The caller, and the session that is meant.
@@ -90,9 +91,12 @@ fn memory_clear_confirmed(
     let (_, key) = session(session_id, user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     confirm(&key, confirm_global, "clear")?;
     let cleared = roles::write_as_owner(|spi| {
-        let is_there = sessions::lock_existing(spi, &key)?.is_some();
+        let mut is_there = false;
+        for locked in shared_facts::with_heirs(spi, &key)? {
+            is_there |= sessions::lock_existing(spi, &locked)?.is_some() && locked == key;
+        }
         if key.is_global() {
-            facts::lock_global(&FactScope::of_session(&key));
+            facts::lock_shared(&key.user_id);
         }
         if is_there || key.is_global() {
             clearing::clear(spi, &key)

@@ -38,8 +38,7 @@ impl<'a> Locked<'a> {
             Some(key) => sessions::lock_existing(spi, &key)?.map(|_| key),
             None => {
                 if seen.is_fact() {
-                    let (agent_id, session_id) = (seen.agent_id.as_str(), None);
-                    facts::lock_global(&FactScope { user_id, agent_id, session_id });
+                    facts::lock_shared(user_id);
                 }
                 None
             }

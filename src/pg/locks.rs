@@ -1,4 +1,4 @@
-//! Locks on what has no row of its own: a user's erasures, the facts of a user's agent that belong to no
+//! Locks on what has no row of its own: a user's erasures, the facts of a user that are known beyond one
 //! session, and the turns of a session before it has a row. They hold until the end of the transaction.
 //!
 //! They are no advisory locks: those have no privileges, and every role reads their keys in `pg_locks`.
@@ -32,9 +32,9 @@ impl Lock {
         Self::of("erase", &[user_id])
     }
 
-    /// What an agent knows about a user that belongs to no session: who writes facts of it holds it alone.
-    pub fn global_facts(user_id: &str, agent_id: &str) -> Self {
-        Self::of("facts", &[user_id, agent_id])
+    /// What is known about a user beyond one session: who writes facts of it holds it alone.
+    pub fn shared_facts(user_id: &str) -> Self {
+        Self::of("facts", &[user_id])
     }
 
     /// The turns of a session that are stored once: who looks whether there is one, and stores it, holds it.

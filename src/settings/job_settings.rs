@@ -2,7 +2,7 @@
 //! in the job's payload.
 
 use crate::settings::values::natural;
-use crate::settings::{FactScopeChoice, ReplacementChoice, UngroundedChoice, guc};
+use crate::settings::{FactScopeChoice, ReplacementChoice, SessionRecall, UngroundedChoice, guc};
 use memory_agent_core::jobs::session_settings::{
     ExtractionSettings, ReflectionSettings, ReplacementCheck, SummarySettings, UngroundedFacts,
 };
@@ -14,6 +14,7 @@ pub fn extraction() -> ExtractionSettings {
         extraction_context: natural(guc::extraction_context()),
         max_facts_per_turn: natural(guc::max_facts_per_turn()),
         global: guc::fact_scope() == FactScopeChoice::Global,
+        other_sessions: guc::session_recall() == SessionRecall::User,
         dedup_similarity: guc::dedup_similarity(),
         reconcile_similarity: guc::reconcile_similarity(),
         reconcile_batch: natural(guc::reconcile_batch()),
@@ -48,6 +49,7 @@ pub fn reflection() -> ReflectionSettings {
         episode_gap: i64::from(guc::episode_gap()),
         max_facts: natural(guc::max_facts_per_episode()),
         global: guc::fact_scope() == FactScopeChoice::Global,
+        other_sessions: guc::session_recall() == SessionRecall::User,
         consolidation_similarity: guc::consolidation_similarity(),
         dedup_similarity: guc::dedup_similarity(),
         detect_markers: guc::auto_detect_markers(),

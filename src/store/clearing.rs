@@ -5,6 +5,7 @@ use crate::store::history;
 use crate::store::jobs::JobKind;
 use crate::store::prelude::*;
 use crate::store::scope::in_session;
+use crate::store::shared_facts;
 use memory_agent_core::jobs::Subject;
 
 /// The event and its reason in history, and the reason of the episode's end.
@@ -20,11 +21,12 @@ pub struct Cleared {
     pub jobs: u64,
 }
 
-/// Clears a session. The caller holds its lock; jobs, turns and facts, summaries follow in the order
+/// Clears a session. The caller holds its lock, and those of the sessions that its facts go to; jobs, turns and facts, summaries follow in the order
 /// in which all transactions lock them.
 pub fn clear(spi: &Spi, key: &SessionKey) -> PgResult<Cleared> {
     let jobs = cancel_jobs(spi, key)?;
     close_episodes(spi, key)?;
+    shared_facts::leave(spi, key)?;
     let entries = end_entries(spi, key)?;
     let turns = entries.iter().filter(|(_, is_turn)| *is_turn).count();
     let ids: Vec<Uuid> = entries.iter().map(|(id, _)| *id).collect();

@@ -13,7 +13,7 @@ use crate::pg::locks::Lock;
 use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::sessions::{self, SessionKey};
-use crate::store::{history, schema, summaries};
+use crate::store::{history, schema, shared_facts, summaries};
 use affected_rows::{AffectedRows, Hold};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -110,17 +110,9 @@ impl Erasure<'_> {
         Ok(())
     }
 
-    /// Locks the facts of the user that belong to no session.
-    fn lock_facts(&self) -> PgResult<()> {
-        let agents: Vec<String> = self.spi.rows(
-            "SELECT DISTINCT e.agent_id FROM memory_agent.entries e \
-              WHERE e.user_id = $1 AND e.session_id IS NULL ORDER BY 1",
-            &mut self.params(),
-        )?;
-        for agent_id in &agents {
-            Lock::global_facts(self.user_id, agent_id).hold();
-        }
-        Ok(())
+    /// Locks the facts of the user that are known beyond one session.
+    fn lock_facts(&self) {
+        Lock::shared_facts(self.user_id).hold();
     }
 
     fn user(&mut self) -> PgResult<()> {
@@ -129,7 +121,7 @@ impl Erasure<'_> {
               ORDER BY s.agent_id COLLATE \"C\", s.session_id COLLATE \"C\" FOR UPDATE",
             &mut self.params(),
         )?;
-        self.lock_facts()?;
+        self.lock_facts();
         // Jobs first: who runs one of them waits for this transaction, and finds it gone.
         self.delete_all_jobs()?;
         // Writers of attached tables keep no erasure out, and lock entries in this order.
@@ -161,10 +153,10 @@ impl Erasure<'_> {
 
     fn session(&mut self, key: &SessionKey) -> PgResult<Vec<SessionKey>> {
         let concerned = AffectedRows::of_session(self.spi, key, Hold::Nothing)?.sessions;
-        let mut locked: BTreeSet<SessionKey> = concerned.into_iter().collect();
-        locked.insert(key.clone());
+        let mut locked = shared_facts::with_heirs(self.spi, key)?;
+        locked.extend(concerned);
         self.lock_sessions(&locked)?;
-        self.lock_facts()?;
+        self.lock_facts();
         for other in &locked {
             self.delete_jobs(&other.agent_id, Some(&other.session_id), other == key)?;
         }
@@ -172,6 +164,7 @@ impl Erasure<'_> {
             self.delete_jobs(&key.agent_id, None, true)?;
         }
         self.delete_answers()?;
+        shared_facts::leave(self.spi, key)?;
         let affected = AffectedRows::of_session(self.spi, key, Hold::Rows)?;
         self.delete(&affected)?;
         let traces = "DELETE FROM memory_agent.traces t \
@@ -215,7 +208,7 @@ impl Erasure<'_> {
             }
         }
         self.lock_sessions(&locked)?;
-        self.lock_facts()?;
+        self.lock_facts();
         // What is left without an embedding still wants one.
         for key in &locked {
             self.delete_jobs(&key.agent_id, Some(&key.session_id), false)?;

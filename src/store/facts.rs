@@ -1,12 +1,13 @@
 //! Facts among `memory_agent.entries`: finding those that say the same or something near, and ending
 //! the validity of one.
 
-use crate::identity::Caller;
+use crate::identity::{Caller, SHARED_USER};
 use crate::pg::locks::{Lock, keep_erasures_out};
 use crate::store::prelude::*;
 use crate::store::scope;
 
-/// Where facts are compared: one session, or the user's global memory.
+/// Where facts belong: to one session, or to the user's global memory.
+#[derive(Clone, Copy)]
 pub struct FactScope<'a> {
     pub user_id: &'a str,
     pub agent_id: &'a str,
@@ -53,9 +54,14 @@ impl<'a> FactScope<'a> {
         }
     }
 
-    /// The condition that the fact `e` is compared with those of the scope. Of global memory are also facts
-    /// that 0.2.0 learned from a session called `global`.
-    fn compares(&self) -> String {
+    /// Whether there can be others that prompts show beside it.
+    pub fn recalls_others(&self) -> bool {
+        self.user_id != SHARED_USER && schema::has_0_3()
+    }
+
+    /// The condition that the fact `e` belongs to the scope. To global memory do also facts that 0.2.0 learned
+    /// from a session called `global`.
+    fn contains(&self) -> String {
         if self.session_id.is_some() {
             self.condition().to_owned()
         } else {
@@ -66,12 +72,70 @@ impl<'a> FactScope<'a> {
 
     /// The condition that `e` is a fact of the scope that recall returns, in the window or not.
     pub fn holds(&self) -> String {
-        format!(
-            "{} AND e.kind = 'fact' AND e.state <> 'inactive' \
-             AND (e.expires_at IS NULL OR e.expires_at > now())",
-            self.compares()
-        )
+        format!("{} AND {HOLDS}", self.contains())
     }
+
+    /// The same, of the facts that one of the scope is compared with.
+    pub fn compared(&self, among: Among) -> String {
+        let is_global = scope::is_global("e");
+        let place = match (among, self.session_id.is_some()) {
+            (Among::Own, _) => self.contains(),
+            (Among::OtherAgents, _) => {
+                format!("e.user_id = $1 AND e.agent_id <> $2 AND {is_global}")
+            }
+            (Among::Others, true) => format!(
+                "e.user_id = $1 AND ({is_global} OR {})",
+                scope::of_other_sessions("$1", "$2", "$3::text")
+            ),
+            (Among::Others, false) => {
+                format!("e.user_id = $1 AND {}", scope::of_other_sessions("$1", "$2", "''"))
+            }
+        };
+        format!("{place} AND {HOLDS}")
+    }
+}
+
+/// `e` is a fact that recall returns.
+const HOLDS: &str = "e.kind = 'fact' AND e.state <> 'inactive' \
+    AND (e.expires_at IS NULL OR e.expires_at > now())";
+
+/// Facts that one of a scope is compared with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// Those of the scope.
+    Own,
+    /// Of global memory, those that other agents learned.
+    OtherAgents,
+    /// What else stands in prompts beside them: of a session the agent's other sessions with the user and the
+    /// user's global memory, of global memory the agent's sessions.
+    Others,
+}
+
+/// Where a fact is at home.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Home {
+    pub agent_id: String,
+    /// `None` is the user's global memory.
+    pub session_id: Option<String>,
+}
+
+record!(Home: agent_id session_id);
+
+impl Home {
+    /// Its session, if it is one.
+    pub fn key(&self, user_id: &str) -> Option<SessionKey> {
+        let session_id = schema::home_of(self.session_id.as_deref())?;
+        Some(SessionKey::new(user_id, &self.agent_id, session_id))
+    }
+}
+
+/// Where these facts are at home.
+pub fn homes(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<Vec<Home>> {
+    spi.rows(
+        "SELECT DISTINCT e.agent_id, e.session_id FROM memory_agent.entries e \
+          WHERE e.user_id = $1 AND e.id = ANY ($2)",
+        &mut params![user_id, ids],
+    )
 }
 
 /// The fact that holds a key.
@@ -84,11 +148,12 @@ pub struct KeyHolder {
 
 record!(KeyHolder: id content_hash is_expired);
 
-/// Serialises writers of one agent's global facts of a user until the end of the transaction. Facts
-/// of a session are serialised by the lock on the session's row.
-pub fn lock_global(scope: &FactScope<'_>) {
-    keep_erasures_out(scope.user_id);
-    Lock::global_facts(scope.user_id, scope.agent_id).hold();
+/// Serialises, until the end of the transaction, who writes facts that belong to no session of a user, or that are
+/// compared with those of other sessions. Facts of a session that is by itself are serialised by the lock on the
+/// session's row, which comes first.
+pub fn lock_shared(user_id: &str) {
+    keep_erasures_out(user_id);
+    Lock::shared_facts(user_id).hold();
 }
 
 /// The active fact that holds a key in this scope. In global memory there may be a second one, of a session
@@ -101,7 +166,7 @@ pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Op
               WHERE e.user_id = $1 AND {} AND e.kind = 'fact' AND e.state <> 'inactive' \
                 AND e.fact_key = $4 \
               ORDER BY e.session_id NULLS FIRST LIMIT 1",
-            scope.compares()
+            scope.contains()
         ),
         &mut params![scope; key],
     )
@@ -136,8 +201,9 @@ pub struct NearFact {
     pub id: Uuid,
     pub content: String,
     pub content_hash: Option<Vec<u8>>,
-    pub created_at: TimestampWithTimeZone,
-    /// The day it was said, as ISO 8601 date in UTC.
+    /// When it was said last, in whichever session.
+    pub said_last_at: TimestampWithTimeZone,
+    /// The day it was said first, as ISO 8601 date in UTC.
     pub said_at: String,
     /// Cosine similarity; 0 without embeddings.
     pub similarity: f64,
@@ -146,26 +212,44 @@ pub struct NearFact {
     pub fact_key: Option<String>,
     pub expires_at: Option<TimestampWithTimeZone>,
     pub markers: Vec<String>,
+    pub home: Home,
+    /// Whether it is [`Among::Others`].
+    pub is_others: bool,
+}
+
+impl NearFact {
+    /// Whether it is the same fact, and was not said again since.
+    pub fn is_as(&self, earlier: &Self) -> bool {
+        self.id == earlier.id && self.said_last_at == earlier.said_last_at
+    }
+
+    /// The same, found among these.
+    pub fn found(self, among: Among) -> Self {
+        Self { is_others: among == Among::Others, ..self }
+    }
 }
 
 /// The columns of a [`NearFact`] but for the last one, the similarity.
-pub const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, e.created_at, \
+pub const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, \
+    greatest(e.created_at, (SELECT max(s.created_at) FROM memory_agent.entries s \
+                             WHERE s.user_id = e.user_id AND s.id = ANY (e.source_ids))), \
     to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled', e.fact_key, \
-    e.expires_at, e.markers";
+    e.expires_at, e.markers, e.agent_id, e.session_id";
 record!(NearFact:
-    id content content_hash created_at said_at unreconciled fact_key expires_at markers similarity);
+    id content content_hash said_last_at said_at unreconciled fact_key expires_at markers home similarity; is_others);
 
-/// The active facts of the scope nearest to an embedding, nearest first.
+/// The active facts among those of the scope or others that are nearest to an embedding, nearest first.
 pub fn neighbors(
     spi: &Spi,
     scope: &FactScope<'_>,
+    among: Among,
     model: &str,
     embedding: &Vector,
     most: i32,
 ) -> PgResult<Vec<NearFact>> {
     let vector = catalog::vector_type()?;
     let distance = format!("(e.embedding {} $5)", vector.cosine_distance());
-    let holds = scope.holds();
+    let holds = scope.compared(among);
     spi.rows(
         &format!(
             "SELECT {NEAR_COLUMNS}, 1 - {distance} FROM memory_agent.entries e \
@@ -175,17 +259,17 @@ pub fn neighbors(
     )
 }
 
-/// The active facts of the scope that cannot be compared by embedding and share the most words with a
-/// text, most first.
+/// The active facts, likewise, that cannot be compared by embedding and share the most words with a text, most
+/// first.
 pub fn neighbors_by_words(
     spi: &Spi,
     scope: &FactScope<'_>,
-    configuration: &str,
-    text: &str,
+    among: Among,
+    (configuration, text): (&str, &str),
     model: Option<&str>,
     most: i32,
 ) -> PgResult<Vec<NearFact>> {
-    let holds = scope.holds();
+    let holds = scope.compared(among);
     spi.rows(
         &format!(
             "SELECT {NEAR_COLUMNS}, 0::float8 \
@@ -199,9 +283,14 @@ pub fn neighbors_by_words(
     )
 }
 
-/// An active fact of the scope with the same text, as a neighbour.
-pub fn same_text(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Option<NearFact>> {
-    let holds = scope.holds();
+/// An active fact, likewise, with the same text, as a neighbour.
+pub fn same_text(
+    spi: &Spi,
+    scope: &FactScope<'_>,
+    among: Among,
+    hash: &[u8],
+) -> PgResult<Option<NearFact>> {
+    let holds = scope.compared(among);
     spi.row(
         &format!(
             "SELECT {NEAR_COLUMNS}, 1::float8 FROM memory_agent.entries e \

@@ -49,6 +49,7 @@ pub mod scope;
 pub mod seal;
 pub mod search;
 pub mod sessions;
+pub mod shared_facts;
 pub mod source_rows;
 pub mod stale;
 pub mod summaries;

@@ -2,7 +2,7 @@
 //! which facts they may concern, and what is noted when it is done. Until then their user turns have
 //! `extracted_at` 'infinity'.
 
-use crate::store::facts::{self, FactScope, NearFact};
+use crate::store::facts::{self, Among, FactScope, NearFact};
 use crate::store::prelude::*;
 use serde_json::{Value, json};
 
@@ -159,11 +159,12 @@ pub struct Concerned<'a> {
     pub most: i32,
 }
 
-/// The active facts that turns may concern, nearest first. A fact that cannot be compared, because it
+/// The active facts among those of the scope or others that turns may concern, nearest first. A fact that cannot be compared, because it
 /// or all turns lack an embedding of the model, may concern anything; it comes last.
 pub fn concerned(
     spi: &Spi,
     scope: &FactScope<'_>,
+    among: Among,
     asked: &Concerned<'_>,
 ) -> PgResult<Vec<NearFact>> {
     let vector = catalog::vector_type()?;
@@ -186,7 +187,7 @@ pub fn concerned(
             schema = vector.schema,
             columns = facts::NEAR_COLUMNS,
             distance = vector.cosine_distance(),
-            holds = scope.holds(),
+            holds = scope.compared(among),
         ),
         &mut params![scope;
             asked.model, asked.turns.to_vec(), asked.similarity, asked.also.to_vec(), asked.most,

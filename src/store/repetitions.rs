@@ -11,7 +11,7 @@ pub struct Ended {
     pub content: String,
     /// What holds in its place, if that is a fact.
     pub by: Option<String>,
-    /// Where it was said: its session, or those of its sources.
+    /// Where it was said: its session, and those of its sources.
     pub sessions: Vec<String>,
 }
 
@@ -21,10 +21,9 @@ record!(Ended: content by sessions);
 pub fn ended(spi: &Spi, user_id: &str, fact: Uuid) -> PgResult<Option<Ended>> {
     spi.row(
         "SELECT f.content, by.content, \
-                CASE WHEN f.session_id IS NOT NULL THEN ARRAY[f.session_id] \
-                     ELSE ARRAY(SELECT DISTINCT s.session_id FROM memory_agent.entries s \
-                                 WHERE s.user_id = $1 AND s.id = ANY (f.source_ids) \
-                                   AND s.session_id IS NOT NULL) END \
+                ARRAY(SELECT f.session_id WHERE f.session_id IS NOT NULL \
+                      UNION SELECT s.session_id FROM memory_agent.entries s \
+                             WHERE s.user_id = $1 AND s.id = ANY (f.source_ids) AND s.session_id IS NOT NULL) \
            FROM memory_agent.entries f \
            LEFT JOIN memory_agent.entries by \
              ON by.user_id = $1 AND by.id = f.replaced_by AND by.kind = 'fact' \

@@ -140,29 +140,7 @@ impl Scope {
             None => bind(params, self.caller.agent().to_owned()),
         };
         let session = bind(params, self.session_id.clone());
-        let configured = |as_what: &str| {
-            format!(
-                "ARRAY(SELECT s.session_id FROM memory_agent.sessions s \
-                        WHERE s.user_id = {user} AND s.agent_id = {agent} \
-                          AND s.settings ? 'session_recall' AND s.settings ->> 'session_recall' = '{as_what}')"
-            )
-        };
-        let of_agent = |user: &str| {
-            format!(
-                "(SELECT a.settings ->> 'session_recall' FROM memory_agent.agents a \
-                   WHERE a.user_id = {user} AND a.agent_id = {agent})"
-            )
-        };
-        let (own, shared) = (of_agent(user), of_agent(&format!("'{SHARED_USER}'")));
-        format!(
-            "e.user_id = {user} AND NOT {} AND e.agent_id = {agent} AND e.session_id <> {session} \
-             AND (e.session_id = ANY ({}) \
-                  OR coalesce({own}, {shared}, 'user') <> 'session' AND e.session_id <> ALL ({})) \
-             AND coalesce(e.source_relation, '') <> ALL ({ATTACHED_WITHOUT_USERS})",
-            is_global("e"),
-            configured("user"),
-            configured("session"),
-        )
+        format!("e.user_id = {user} AND {}", of_other_sessions(user, &agent, &session))
     }
 
     /// The condition that a row holds, or is an unverified fact, as the filter asks; it begins with AND.
@@ -308,6 +286,34 @@ impl ScopeSql {
     pub fn layers(&self) -> Vec<Layer> {
         self.parts.iter().map(|(layer, _)| *layer).collect()
     }
+}
+
+/// The condition that `e` belongs to a session of the agent other than this one, and that both are not by
+/// themselves: the agent's sessions with the user recall each other unless an agent or a session says otherwise.
+pub fn of_other_sessions(user: &str, agent: &str, session: &str) -> String {
+    let configured = |as_what: &str| {
+        format!(
+            "ARRAY(SELECT s.session_id FROM memory_agent.sessions s \
+                    WHERE s.user_id = {user} AND s.agent_id = {agent} \
+                      AND s.settings ? 'session_recall' AND s.settings ->> 'session_recall' = '{as_what}')"
+        )
+    };
+    let of_agent = |user: &str| {
+        format!(
+            "(SELECT a.settings ->> 'session_recall' FROM memory_agent.agents a \
+               WHERE a.user_id = {user} AND a.agent_id = {agent})"
+        )
+    };
+    let (own, shared) = (of_agent(user), of_agent(&format!("'{SHARED_USER}'")));
+    format!(
+        "NOT {} AND e.agent_id = {agent} AND e.session_id <> {session} \
+         AND (e.session_id = ANY ({}) \
+              OR coalesce({own}, {shared}, 'user') <> 'session' AND e.session_id <> ALL ({})) \
+         AND coalesce(e.source_relation, '') <> ALL ({ATTACHED_WITHOUT_USERS})",
+        is_global("e"),
+        configured("user"),
+        configured("session"),
+    )
 }
 
 /// The condition that a row is in its user's global memory: it belongs to no session, or to the

@@ -33,6 +33,22 @@ impl Extraction {
     }
 }
 
+/// A value of `memory_agent.session_recall`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SessionRecall {
+    User,
+    Session,
+}
+
+impl SessionRecall {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Session => "session",
+        }
+    }
+}
+
 /// Plays conversations into memory_ingest, lets the worker make facts of them, and asks for each fact
 /// within a token budget.
 ///
@@ -65,6 +81,12 @@ pub struct Arguments {
     /// The assistant repeats what it is told
     #[arg(long)]
     pub echo: bool,
+    /// Sessions of the user that a conversation is spread over; the questions are asked in another one
+    #[arg(long, value_name = "N", default_value = "1", value_parser = positive)]
+    pub sessions: usize,
+    /// The setting memory_agent.session_recall; with 'session', prompts must have nothing of other sessions
+    #[arg(long, value_name = "MODE", value_enum, default_value = "user")]
+    pub session_recall: SessionRecall,
     /// Print the scenarios and stop
     #[arg(long)]
     pub list_scenarios: bool,
@@ -106,10 +128,20 @@ pub struct Arguments {
 const ALL: &str = "all";
 
 impl Arguments {
-    /// The scenarios to play.
+    /// The scenarios to play; of several sessions, those whose facts are about the user. What "the database" is,
+    /// each conversation says for itself.
     pub fn scenarios(&self) -> impl Iterator<Item = &'static Scenario> {
         let all = self.scenario.contains(&ALL);
-        SCENARIOS.iter().copied().filter(move |one| all || self.scenario.contains(&one.name))
+        SCENARIOS
+            .iter()
+            .copied()
+            .filter(move |one| all || self.scenario.contains(&one.name))
+            .filter(|one| self.sessions == 1 || one.is_about_user())
+    }
+
+    /// Whether prompts may have nothing of what is asked about.
+    pub fn is_apart(&self) -> bool {
+        self.sessions > 1 && self.session_recall == SessionRecall::Session
     }
 
     /// Lengths of conversations in messages.
@@ -168,6 +200,15 @@ mod tests {
         assert_eq!(run.scenarios().count(), 6);
         assert!(parse("--list-scenarios").unwrap().list_scenarios);
         assert!(parse("--kpi").unwrap().kpi);
+    }
+
+    #[test]
+    fn several_sessions_are_asked_about_the_user() {
+        let names = |line| parse(line).unwrap().scenarios().map(|one| one.name).collect::<Vec<_>>();
+        assert_eq!(names("--sessions 3 --scenario all"), ["multi_fact_tracking"]);
+        assert_eq!(names("--sessions 3"), [""; 0]);
+        assert!(parse("--sessions 3 --session-recall session").unwrap().is_apart());
+        assert!(!parse("--session-recall session").unwrap().is_apart());
     }
 
     #[test]

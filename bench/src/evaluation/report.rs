@@ -287,17 +287,31 @@ mod tests {
             hidden: Verdict { rank, ..Verdict::default() },
             facts: Verdict { rank, ..Verdict::default() },
             recall,
-            context: PromptVerdict { is_found: true, stale_unmarked: 0 },
-            augment: PromptVerdict { is_found: true, stale_unmarked: 0 },
-            chat: Some(PromptVerdict { is_found: true, stale_unmarked: 0 }),
+            context: PromptVerdict { is_found: true, stale_unmarked: 0, is_told: true },
+            augment: PromptVerdict { is_found: true, stale_unmarked: 0, is_told: true },
+            chat: Some(PromptVerdict { is_found: true, stale_unmarked: 0, is_told: true }),
             context_tokens: 10,
             context_over_budget: false,
+            is_apart: false,
         }
     }
 
     #[test]
+    fn a_session_by_itself_is_told_nothing() {
+        let apart = |prompt| Probed {
+            is_apart: true,
+            context: prompt,
+            augment: PromptVerdict::default(),
+            chat: None,
+            ..probed(None, 1)
+        };
+        assert!(apart(PromptVerdict::default()).passes());
+        assert!(!apart(PromptVerdict { is_told: true, ..PromptVerdict::default() }).passes());
+    }
+
+    #[test]
     fn a_chat_is_judged_as_other_prompts() {
-        let stale = PromptVerdict { is_found: true, stale_unmarked: 1 };
+        let stale = PromptVerdict { is_found: true, stale_unmarked: 1, is_told: true };
         let sent = Probed { chat: Some(stale), ..probed(Some(1), 0) };
         let unknown = Probed { chat: None, ..probed(Some(1), 0) };
         assert!(!sent.passes() && unknown.passes());

@@ -20,7 +20,13 @@ pub fn run(endpoint: &Endpoint, arguments: &Arguments) -> Result<Vec<Played>> {
             (0..arguments.iterations()).map(move |iteration| Task { scenario, turns, iteration })
         })
         .collect();
-    progress(format_args!("{} sessions", tasks.len()));
+    if tasks.is_empty() {
+        return Err(
+            "--sessions needs a scenario whose facts are about the user: multi_fact_tracking"
+                .into(),
+        );
+    }
+    progress(format_args!("{} conversations", tasks.len()));
 
     let next = AtomicUsize::new(0);
     let played: Mutex<Vec<(usize, Played)>> = Mutex::default();

@@ -46,3 +46,10 @@ pub struct Scenario {
     pub in_pairs: bool,
     pub topics: &'static [Topic],
 }
+
+impl Scenario {
+    /// Whether all its facts are about the user.
+    pub fn is_about_user(&self) -> bool {
+        self.topics.iter().all(|topic| topic.fact.to_lowercase().contains("the user"))
+    }
+}

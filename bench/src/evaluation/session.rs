@@ -16,6 +16,8 @@ const PACE: f64 = 45.0;
 /// Longest wait for facts. A scripted LLM needs no time; a real one on a small machine does.
 const PATIENCE: &str = "15 min";
 const SESSION: &str = "evaluation";
+/// Where questions are asked that other sessions have to answer.
+const ASKED: &str = "asked";
 /// Of memory_recall's `kinds`.
 const ALL_KINDS: Option<&[&str]> = None;
 const FACTS: Option<&[&str]> = Some(&["fact"]);
@@ -49,11 +51,16 @@ pub struct Probed {
     pub chat: Option<PromptVerdict>,
     pub context_tokens: i64,
     pub context_over_budget: bool,
+    /// Whether it was asked in a session that knows nothing of the others.
+    pub is_apart: bool,
 }
 
 impl Probed {
     /// Whether the fact was found within the budget, also in prompts, and none that no longer holds was offered as true.
     pub fn passes(&self) -> bool {
+        if self.is_apart {
+            return self.prompts().all(|prompt| !prompt.is_told) && !self.is_over_budget();
+        }
         self.recall.is_found()
             && !self.recall.misleads()
             && self.hidden.is_found()
@@ -103,6 +110,11 @@ pub fn play(
     let user = format!("{} {turns} {iteration}", scenario.name);
     client.execute("SELECT set_config('memory_agent.user_id', $1, false)", &[&user])?;
     set(client, "extraction", arguments.extraction.as_str())?;
+    set(client, "session_recall", arguments.session_recall.as_str())?;
+    let sessions: Vec<String> = match arguments.sessions {
+        1 => vec![SESSION.to_owned()],
+        several => (1..=several).map(|number| format!("{SESSION} {number}")).collect(),
+    };
 
     let mut ingest = Samples::default();
     let store = client.prepare(
@@ -110,17 +122,19 @@ pub fn play(
     )?;
     for (at, message) in conversation.messages.iter().enumerate() {
         let ago = (turns - at) as f64 * PACE;
-        ingest
-            .time(|| client.query_one(&store, &[&SESSION, &message.role, &message.text, &ago]))?;
-    }
-    if arguments.extraction == Extraction::Episode {
-        client.execute("SELECT memory_close_episode($1)", &[&SESSION])?;
+        let session = &sessions[at * sessions.len() / turns];
+        ingest.time(|| client.query_one(&store, &[session, &message.role, &message.text, &ago]))?;
     }
     let mut drained = Samples::default();
     let wait = format!("SELECT memory_wait('{PATIENCE}', session_id => $1)");
-    let is_done: bool = drained.time(|| client.query_one(&wait, &[&SESSION]))?.get(0);
-    if !is_done {
-        return Err(format!("{user}: background work is not done after {PATIENCE}").into());
+    for session in &sessions {
+        if arguments.extraction == Extraction::Episode {
+            client.execute("SELECT memory_close_episode($1)", &[session])?;
+        }
+        let is_done: bool = drained.time(|| client.query_one(&wait, &[session]))?.get(0);
+        if !is_done {
+            return Err(format!("{user}: background work is not done after {PATIENCE}").into());
+        }
     }
 
     let mut played = Played {
@@ -147,7 +161,8 @@ pub fn play(
     for (number, probe) in conversation.probes.iter().enumerate() {
         let mut probed = ask(client, probe, number % 2 == 0, arguments, &mut played)?;
         if let Some(stub) = stub {
-            let sent = chat(client, stub, &format!("{user} {number}"), probe.question)?;
+            let tag = format!("{user} {number}");
+            let sent = chat(client, stub, &tag, arguments, probe.question)?;
             probed.chat = Some(PromptVerdict::of(&told(&sent, probe.question), probe));
         }
         played.probes.push(probed);
@@ -166,19 +181,19 @@ fn ask(
 ) -> Result<Probed> {
     let budget = arguments.recall_budget;
     let (rows, context) = if recall_first {
-        let rows = played.recall.time(|| recall(client, probe.question, budget, ALL_KINDS))?;
+        let rows = played.recall.time(|| recall(client, probe.question, arguments, ALL_KINDS))?;
         (rows, context(client, probe.question, arguments)?)
     } else {
         let context = played.context.time(|| context(client, probe.question, arguments))?;
-        (recall(client, probe.question, budget, ALL_KINDS)?, context)
+        (recall(client, probe.question, arguments, ALL_KINDS)?, context)
     };
     set(client, "stale_sources", "hide")?;
-    let hidden = recall(client, probe.question, budget, ALL_KINDS)?;
+    let hidden = recall(client, probe.question, arguments, ALL_KINDS)?;
     client.batch_execute("RESET memory_agent.stale_sources")?;
-    let facts = recall(client, probe.question, budget, FACTS)?;
+    let facts = recall(client, probe.question, arguments, FACTS)?;
     let augmented = client.query_one(
         "SELECT memory_augment(jsonb_build_array(jsonb_build_object('role', 'user', 'content', $1::text)), $2)",
-        &[&probe.question, &SESSION],
+        &[&probe.question, &asked(arguments)],
     )?;
     let context_tokens = context["token_count"].as_i64().ok_or("memory_context has no count")?;
     Ok(Probed {
@@ -194,6 +209,7 @@ fn ask(
         chat: None,
         context_tokens,
         context_over_budget: context_tokens > i64::from(arguments.context_budget),
+        is_apart: arguments.is_apart(),
     })
 }
 
@@ -206,13 +222,19 @@ fn told(prompt: &Json, question: &str) -> Vec<String> {
 
 /// What memory_chat sends. `tag` is passed on, and tells it from what other sessions send. What the chat
 /// stores is taken back: the next probe finds the conversation as it was.
-fn chat(client: &mut Client, stub: &LlmStub, tag: &str, question: &str) -> Result<Json> {
+fn chat(
+    client: &mut Client,
+    stub: &LlmStub,
+    tag: &str,
+    arguments: &Arguments,
+    question: &str,
+) -> Result<Json> {
     client.batch_execute("BEGIN")?;
     let answer: Json = client
         .query_one(
             "SELECT memory_chat(jsonb_build_object('user', $1::text, 'messages', \
                     jsonb_build_array(jsonb_build_object('role', 'user', 'content', $2::text))), $3)",
-            &[&tag, &question, &SESSION],
+            &[&tag, &question, &asked(arguments)],
         )?
         .get(0);
     client.batch_execute("ROLLBACK")?;
@@ -226,7 +248,7 @@ fn chat(client: &mut Client, stub: &LlmStub, tag: &str, question: &str) -> Resul
 fn context(client: &mut Client, question: &str, arguments: &Arguments) -> Result<Json> {
     let row = client.query_one(
         "SELECT memory_context($1, $2, token_budget => $3)",
-        &[&SESSION, &question, &arguments.context_budget],
+        &[&asked(arguments), &question, &arguments.context_budget],
     )?;
     Ok(row.get(0))
 }
@@ -234,13 +256,15 @@ fn context(client: &mut Client, question: &str, arguments: &Arguments) -> Result
 fn recall(
     client: &mut Client,
     question: &str,
-    budget: i32,
+    arguments: &Arguments,
     kinds: Option<&[&str]>,
 ) -> Result<Vec<Row>> {
+    // Of several sessions, all of the user's.
+    let session = (arguments.sessions == 1).then_some(SESSION);
     let rows = client.query(
         "SELECT content, token_count, metadata ? 'superseded_by' \
            FROM memory_recall($1, session_id => $2, token_budget => $3, kinds => $4)",
-        &[&question, &SESSION, &budget, &kinds],
+        &[&question, &session, &arguments.recall_budget, &kinds],
     )?;
     let row = |row: &memory_agent_e2e::Row| Row {
         content: row.get(0),
@@ -248,6 +272,11 @@ fn recall(
         is_marked: row.get(2),
     };
     Ok(rows.iter().map(row).collect())
+}
+
+/// The session in which questions are asked.
+fn asked(arguments: &Arguments) -> &'static str {
+    if arguments.sessions == 1 { SESSION } else { ASKED }
 }
 
 fn set(client: &mut Client, name: &str, value: &str) -> Result<()> {

@@ -65,6 +65,8 @@ pub struct PromptVerdict {
     pub is_found: bool,
     /// Statements with a superseded value that do not say so.
     pub stale_unmarked: usize,
+    /// Whether it has any value of what is asked about.
+    pub is_told: bool,
 }
 
 impl PromptVerdict {
@@ -97,6 +99,8 @@ impl PromptVerdict {
         Self {
             is_found: statements.iter().any(is_current),
             stale_unmarked: statements.iter().filter(is_stale).count(),
+            is_told: (probe.superseded.iter().chain([&probe.current]))
+                .any(|value| messages.iter().any(|text| text.contains(value))),
         }
     }
 }
@@ -156,6 +160,8 @@ mod tests {
         let memories =
             "Memory:\n[memory, d] in Ghent\n[user, d] in Porto\n  (no longer true: in Porto)";
         assert_eq!(judged(&[memories]), (true, 0));
+        let is_told = |text: &str| PromptVerdict::of(&[text.to_owned()], &probe()).is_told;
+        assert!(is_told("in Porto") && is_told("in Ghent") && !is_told("in Lyon"));
         let of_another = memories.replace("true: in Porto", "true: in Tallinn");
         assert_eq!(judged(&[&of_another]), (true, 1));
         let now = memories.replace("no longer true: in Porto", "out of date; now: in Ghent");

@@ -15,9 +15,11 @@ use crate::extract::{list_in, parse_json, statement};
 use crate::json_answer::whole_number;
 use crate::prompts;
 
+mod concerns;
 mod plan;
 pub mod probe;
 
+pub use concerns::{concerns_both, is_about_user};
 pub use plan::{Deletion, Plan, Update, plan};
 
 pub(crate) const SYSTEM: &str = include_str!("prompts/reconcile_system.txt");

@@ -15,7 +15,7 @@ use crate::store::{extraction, facts as fact_store};
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
-use memory_agent_core::reconcile::{self, Choice, DatedFact};
+use memory_agent_core::reconcile::{self, Choice, DatedFact, concerns_both};
 
 /// Facts that a later job compares again because an earlier one could not.
 const UNRECONCILED: i32 = 5;
@@ -81,7 +81,9 @@ impl ExtractTask {
         let asked = transaction(|spi| {
             let configuration = &self.settings.text_search_config;
             let (spi, scope, model) = (spi, self.fact_scope(), self.model.as_ref());
-            let comparison = Comparison { spi, scope, model, thresholds, configuration };
+            let with_others = self.with_others();
+            let comparison =
+                Comparison { spi, scope, with_others, model, thresholds, configuration };
             let mut asked = Asked { decisions: Vec::new(), new: Vec::new(), existing: Vec::new() };
             for (index, fact) in self.facts.iter().enumerate() {
                 let (decision, neighbors) = comparison.look(fact, &[])?;
@@ -131,9 +133,9 @@ impl ExtractTask {
             self.undecided = Some(reason);
             Vec::new()
         });
-        // Both hold: what a turn says of itself is no change of it.
+        // Both hold: what a turn says of itself is no change of it, nor what another session says of something else.
         for decision in &mut decisions {
-            if self.is_of_one_turn(decision, &asked) {
+            if self.is_of_one_turn(decision, &asked) || self.is_foreign(decision, &asked) {
                 decision.choice = Choice::New;
             }
         }
@@ -152,11 +154,32 @@ impl ExtractTask {
         let (Choice::Replaces { memory, .. } | Choice::Ends(memory)) = &decision.choice else {
             return false;
         };
-        let index = |number: u32| usize::try_from(number).ok()?.checked_sub(1);
-        let known = index(*memory).and_then(|index| asked.existing.get(index));
-        let fact = index(decision.fact).and_then(|index| self.facts.get(*asked.new.get(index)?));
-        let (Some(known), Some(fact)) = (known, fact) else { return false };
+        let Some((known, fact)) = self.chosen(decision.fact, *memory, asked) else { return false };
         self.stored.iter().any(|(text, turns)| *text == known.content && *turns == fact.source_ids)
+    }
+
+    /// Whether a fact is to change what another session knows and what does not concern it: it was asked about
+    /// for another one.
+    fn is_foreign(&self, decision: &reconcile::Decision, asked: &Asked) -> bool {
+        let (Choice::Same(memory) | Choice::Replaces { memory, .. } | Choice::Ends(memory)) =
+            &decision.choice
+        else {
+            return false;
+        };
+        let Some((known, fact)) = self.chosen(decision.fact, *memory, asked) else { return false };
+        known.is_others && !concerns_both(&fact.text, &known.content)
+    }
+
+    /// The known fact and the new one of a decision.
+    fn chosen<'a>(
+        &'a self,
+        fact: u32,
+        memory: u32,
+        asked: &'a Asked,
+    ) -> Option<(&'a NearFact, &'a Fact)> {
+        let index = |number: u32| usize::try_from(number).ok()?.checked_sub(1);
+        let fact = self.facts.get(*asked.new.get(index(fact)?)?)?;
+        Some((asked.existing.get(index(memory)?)?, fact))
     }
 
     fn apply_or_compare(
@@ -214,6 +237,7 @@ impl ExtractTask {
                 target: Target {
                     job: &self.job,
                     scope: self.fact_scope(),
+                    with_others: self.with_others(),
                     model: self.model.as_ref(),
                     thresholds: self.thresholds(),
                     configuration: self.settings.text_search_config.clone(),

@@ -172,6 +172,11 @@ impl ExtractTask {
         FactScope { session_id: schema::home_of(session_id), ..self.scope() }
     }
 
+    /// Whether they are compared with what other sessions know; to be asked in a transaction.
+    pub(super) fn with_others(&self) -> bool {
+        self.settings.other_sessions && self.fact_scope().recalls_others()
+    }
+
     /// Takes turns for this job, or finds those that it took before.
     fn load(&mut self) -> Result<(), Aborted> {
         let payload: payloads::Extract = self.job.payload();

@@ -107,7 +107,7 @@ pub fn apply(
     decided: &Decided,
 ) -> PgResult<Applied<(), Vec<Uuid>>> {
     let job = work.target.job;
-    let Some(mut writer) = Reconciler::lock(spi, work.target)? else {
+    let Some(mut writer) = Reconciler::lock(spi, work.target, &known(spi, work, decided)?)? else {
         return Ok(Applied::NoSession);
     };
     if !queue::lock(spi, job)? {
@@ -161,13 +161,28 @@ fn changed(
         }
         for near in neighbors {
             let is_near = near.similarity >= work.target.thresholds.related && !near.unreconciled;
-            let is_shown = work.shown.iter().any(|shown| shown.id == near.id);
+            let is_shown = work.shown.iter().any(|shown| near.is_as(shown));
             if is_near && !is_shown && !unseen.contains(&near.id) {
                 unseen.push(near.id);
             }
         }
     }
     Ok((is_changed || !unseen.is_empty()).then_some(unseen))
+}
+
+/// The known facts that may be changed: those that the plan names, and those that its facts repeat.
+fn known(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Vec<Uuid>> {
+    let doubted = decided.plan.doubted.iter().map(|doubted| work.shown[doubted.existing].id);
+    let mut known: Vec<Uuid> = touched(work, decided).into_iter().chain(doubted).collect();
+    if work.target.with_others {
+        let comparison = work.target.comparison(spi);
+        for fact in &decided.facts {
+            if let (Decision::Same(same), _) = comparison.look(fact, &[])? {
+                known.push(same);
+            }
+        }
+    }
+    Ok(known)
 }
 
 /// The known facts that the plan replaces or ends.
@@ -189,11 +204,11 @@ fn store(
     let mut plan = reconcile::Plan::default();
     for (index, (existing, fact)) in decided.updates().enumerate() {
         let known = &work.shown[existing];
-        match writer.look(fact)?.0 {
+        match writer.look_within(fact)? {
             // Another fact says it already.
             Decision::Same(other) if !touched.contains(&other) && is_wanted(fact) => {
                 writer.said_again(other, fact)?;
-                if fact.created_at >= known.created_at {
+                if fact.created_at >= known.said_last_at {
                     writer.replace(known, other, fact.created_at, Ending::Superseded, "updated")?;
                 }
             }
@@ -236,7 +251,7 @@ fn said_against<'a>(
     removal: &reflect::Removal,
     present: &[Uuid],
 ) -> Vec<&'a EpisodeTurn> {
-    let since = work.shown[removal.existing].created_at;
+    let since = work.shown[removal.existing].said_last_at;
     let turns = removal.turns.iter().filter_map(|&turn| work.turns.get(turn));
     turns.filter(|turn| present.contains(&turn.id) && turn.created_at >= since).collect()
 }

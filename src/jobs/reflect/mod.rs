@@ -20,7 +20,7 @@ use crate::memory::follow_ups;
 use crate::memory::llm::Question;
 use crate::memory::scope_settings;
 use crate::settings::{Effective, Search};
-use crate::store::facts::{FactScope, NearFact};
+use crate::store::facts::{Among, FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
 use crate::store::schema;
@@ -30,7 +30,7 @@ use memory_agent_core::episodes::{self, ClosedEpisode};
 use memory_agent_core::gate::GateThresholds;
 use memory_agent_core::jobs::payloads::SavedAnswer;
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
-use memory_agent_core::reflect;
+use memory_agent_core::{reconcile, reflect};
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 use serde_json::Value;
 
@@ -151,6 +151,11 @@ impl ReflectTask {
         }
     }
 
+    /// Whether they are compared with what other sessions know; to be asked in a transaction.
+    fn with_others(&self) -> bool {
+        self.settings.other_sessions && self.scope().recalls_others()
+    }
+
     fn thresholds(&self) -> GateThresholds {
         let ReflectionSettings { consolidation_similarity, dedup_similarity, .. } = self.settings;
         neighborhood::thresholds(self.model.as_ref(), consolidation_similarity, dedup_similarity)
@@ -161,6 +166,7 @@ impl ReflectTask {
         Ok(Target {
             job: &self.job,
             scope: self.scope(),
+            with_others: self.with_others(),
             model: self.model.as_ref(),
             thresholds: self.thresholds(),
             configuration: self.settings.text_search_config.clone(),
@@ -269,7 +275,24 @@ impl ReflectTask {
                 also,
                 most: MAX_EXISTING,
             };
-            Ok((known, reflections::concerned(spi, &scope, &asked)?))
+            let mut shown = reflections::concerned(spi, &scope, Among::Own, &asked)?;
+            if self.with_others() {
+                // What was said is no statement yet that could name whom it is about.
+                let asked = Concerned { similarity: similarity.max(related), ..asked };
+                let others = reflections::concerned(spi, &scope, Among::Others, &asked)?;
+                shown.extend(
+                    others
+                        .into_iter()
+                        .filter(|near| {
+                            also.contains(&near.id) || reconcile::is_about_user(&near.content)
+                        })
+                        .map(|near| near.found(Among::Others)),
+                );
+                shown.sort_by(|left, right| right.similarity.total_cmp(&left.similarity));
+                shown.sort_by_key(|near| !also.contains(&near.id));
+                shown.truncate(MAX_EXISTING as usize);
+            }
+            Ok((known, shown))
         })?;
         (self.known, self.shown) = (known, shown);
         Ok(())

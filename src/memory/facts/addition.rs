@@ -10,7 +10,7 @@ use crate::memory::{follow_ups, scope_settings};
 use crate::models::thresholds;
 use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing};
-use crate::store::facts::{self, Ending, NearFact};
+use crate::store::facts::{self, Among, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
 use crate::store::schema;
 use crate::store::sessions::Fill;
@@ -189,7 +189,7 @@ fn duplicate(
         },
     };
     let window = Vector(window.clone());
-    let near = facts::neighbors(spi, scope, &model.name, &window, COMPARED)?;
+    let near = facts::neighbors(spi, scope, Among::Own, &model.name, &window, COMPARED)?;
     let says_so = |near: &&NearFact| {
         near.similarity >= threshold && says_the_same(&near.content, fact.content())
     };

@@ -43,11 +43,24 @@ pub enum Judgement<'a> {
     Unreconciled,
 }
 
+/// The known facts that may be changed.
+fn known(work: &Work<'_>, judgement: Judgement<'_>) -> Vec<Uuid> {
+    let same = work.decisions.iter().filter_map(|decision| match decision {
+        Decision::Same(known) => Some(*known),
+        _ => None,
+    });
+    let judged = match judgement {
+        Judgement::Decided { judged: Some(judged), .. } => judged.existing.as_slice(),
+        _ => &[],
+    };
+    same.chain(judged.iter().map(|near| near.id)).collect()
+}
+
 /// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the
 /// order of all writers of facts: session or lock of the global facts, job, turns, facts.
 pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
     let job = work.target.job;
-    let Some(mut writer) = Reconciler::lock(spi, &work.target)? else {
+    let Some(mut writer) = Reconciler::lock(spi, &work.target, &known(work, judgement))? else {
         return Ok(Applied::NoSession);
     };
     if !queue::lock(spi, job)? {

@@ -7,10 +7,11 @@ use crate::memory::{follow_ups, repetitions};
 use crate::pg::prelude::*;
 use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing};
-use crate::store::facts::{self as store, Ending, FactScope};
+use crate::store::facts::{self as store, Ending, FactScope, Home, NearFact};
 use crate::store::history;
 use crate::store::lifecycle::{self, Stored};
 use crate::store::sessions::{self, Fill, SessionKey};
+use std::collections::BTreeSet;
 
 /// For whom facts are written.
 #[derive(Clone, Copy, Default)]
@@ -28,6 +29,8 @@ pub struct FactWriter<'a> {
     actor: Actor,
     settings: &'a Effective,
     session: Option<SessionKey>,
+    /// Where else facts are at home that it may change, because it has locked that too.
+    homes: Vec<Home>,
     /// Active facts stored by this transaction.
     stored: Vec<Uuid>,
     /// Facts ended by it.
@@ -46,26 +49,41 @@ impl<'a> FactWriter<'a> {
         let session = scope.session();
         match &session {
             Some(key) => drop(sessions::lock(spi, key, at)?),
-            None => store::lock_global(&scope),
+            None => store::lock_shared(scope.user_id),
         }
         Ok(Self { session, ..Self::of_locked(spi, scope, Actor::default(), settings) })
     }
 
-    /// Locks the scope for a job; `None` when its session is not there.
+    /// Locks the scope for a job; `None` when its session is not there. `known` are facts that may be changed
+    /// wherever they are at home; `None`: the scope is by itself. Sessions are locked in the order of their keys, as
+    /// by all who lock several, then what is known beyond one session.
     pub fn lock_existing(
         spi: &'a Spi,
         scope: FactScope<'a>,
+        known: Option<&[Uuid]>,
         actor: Actor,
         settings: &'a Effective,
     ) -> PgResult<Option<Self>> {
+        let homes = match known {
+            Some(ids) if !ids.is_empty() => store::homes(spi, scope.user_id, ids)?,
+            _ => Vec::new(),
+        };
         let session = scope.session();
-        match &session {
+        let keys: BTreeSet<SessionKey> = homes
+            .iter()
+            .filter_map(|home| home.key(scope.user_id))
+            .chain(session.clone())
+            .collect();
+        for key in &keys {
             // Not created here: while a dump is restored, the sessions come last.
-            Some(key) if sessions::lock_existing(spi, key)?.is_none() => return Ok(None),
-            Some(_) => {}
-            None => store::lock_global(&scope),
+            if sessions::lock_existing(spi, key)?.is_none() && Some(key) == session.as_ref() {
+                return Ok(None);
+            }
         }
-        Ok(Some(Self { session, ..Self::of_locked(spi, scope, actor, settings) }))
+        if known.is_some() || session.is_none() {
+            store::lock_shared(scope.user_id);
+        }
+        Ok(Some(Self { session, homes, ..Self::of_locked(spi, scope, actor, settings) }))
     }
 
     /// Writes into a scope that is locked already, and whose counters the caller keeps.
@@ -76,7 +94,7 @@ impl<'a> FactWriter<'a> {
         settings: &'a Effective,
     ) -> Self {
         let (stored, ended) = (Vec::new(), Vec::new());
-        Self { spi, scope, actor, settings, session: None, stored, ended }
+        Self { spi, scope, actor, settings, session: None, homes: Vec::new(), stored, ended }
     }
 
     pub fn scope(&self) -> &FactScope<'a> {
@@ -85,6 +103,11 @@ impl<'a> FactWriter<'a> {
 
     pub fn user(&self) -> &'a str {
         self.scope.user_id
+    }
+
+    /// Whether a fact may be changed: it is of the scope, or of what was locked with it.
+    pub fn may_change(&self, fact: &NearFact) -> bool {
+        !fact.is_others || self.homes.contains(&fact.home)
     }
 
     /// The active facts stored so far.

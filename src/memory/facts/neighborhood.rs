@@ -2,12 +2,14 @@
 //! what can be decided from them without asking an LLM.
 
 use crate::memory::facts::extracted_facts::Fact;
+use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prelude::*;
 use crate::models;
 use crate::store::entries::content_hash;
-use crate::store::facts::{self as store, NearFact};
+use crate::store::facts::{self as store, Among, NearFact};
 use memory_agent_core::gate::{self, Gate, GateThresholds, Neighbor};
 use memory_agent_core::mmr;
+use memory_agent_core::reconcile::concerns_both;
 
 /// Facts that a new fact is compared with.
 const NEIGHBORS: i32 = 5;
@@ -77,6 +79,8 @@ fn pairwise(earlier: &Fact, fact: &Fact, thresholds: &GateThresholds) -> Gate {
 pub struct Comparison<'a> {
     pub spi: &'a Spi,
     pub scope: FactScope<'a>,
+    /// Whether it is compared with what other sessions know too.
+    pub with_others: bool,
     pub model: Option<&'a ModelRef>,
     pub thresholds: GateThresholds,
     /// By which words are looked for.
@@ -87,7 +91,27 @@ impl Comparison<'_> {
     /// The fact's neighbours, nearest first, and what they decide. Rows in `ignored` (those that the
     /// same job stored a moment ago) can make it a duplicate, but are no reason to ask.
     pub fn look(&self, fact: &Fact, ignored: &[Uuid]) -> PgResult<(Decision, Vec<NearFact>)> {
-        let neighbors = self.neighbors(fact)?;
+        self.look_at(self.neighbors(fact)?, fact, ignored)
+    }
+
+    /// The same, of neighbours that are at home where this transaction holds the locks.
+    pub fn look_within(
+        &self,
+        writer: &FactWriter<'_>,
+        fact: &Fact,
+        ignored: &[Uuid],
+    ) -> PgResult<Decision> {
+        let mut neighbors = self.neighbors(fact)?;
+        neighbors.retain(|near| writer.may_change(near));
+        Ok(self.look_at(neighbors, fact, ignored)?.0)
+    }
+
+    fn look_at(
+        &self,
+        neighbors: Vec<NearFact>,
+        fact: &Fact,
+        ignored: &[Uuid],
+    ) -> PgResult<(Decision, Vec<NearFact>)> {
         let hash = content_hash(&fact.text);
         let as_gate: Vec<Neighbor<'_>> = neighbors
             .iter()
@@ -111,35 +135,47 @@ impl Comparison<'_> {
     }
 
     fn neighbors(&self, fact: &Fact) -> PgResult<Vec<NearFact>> {
+        let mut found = self.among(Among::Own, fact)?;
+        // The user's global memory is one, whichever agent learned it.
+        if self.scope.session_id.is_none() && self.scope.recalls_others() {
+            found.extend(self.among(Among::OtherAgents, fact)?);
+        }
+        if self.with_others {
+            let others = self.among(Among::Others, fact)?.into_iter();
+            let others = others.map(|near| near.found(Among::Others));
+            found.extend(others.filter(|near| concerns_both(&fact.text, &near.content)));
+        }
+        if found.iter().any(|near| near.is_others) {
+            found.sort_by(|left, right| right.similarity.total_cmp(&left.similarity));
+        }
+        found.retain(|near| Some(near.id) != fact.stored_as);
+        Ok(found)
+    }
+
+    fn among(&self, among: Among, fact: &Fact) -> PgResult<Vec<NearFact>> {
+        let (spi, scope) = (self.spi, &self.scope);
         let mut found = Vec::new();
         let model = self.model.map(|model| model.name.as_str());
         if let (Some(model), Some(embedding)) = (model, fact.embedding()) {
             let embedding = Vector(embedding.to_vec());
-            found = store::neighbors(self.spi, &self.scope, model, &embedding, NEIGHBORS)?;
+            found = store::neighbors(spi, scope, among, model, &embedding, NEIGHBORS)?;
             found.retain(|near| near.similarity >= self.thresholds.related);
         }
         // Facts without an embedding of this model can only be found by their words; what is found
         // so is near enough to be asked about.
         let comparable = model.filter(|_| fact.embedding().is_some());
-        let by_words = store::neighbors_by_words(
-            self.spi,
-            &self.scope,
-            self.configuration,
-            &fact.text,
-            comparable,
-            NEIGHBORS,
-        )?;
+        let words = (self.configuration, fact.text.as_str());
+        let by_words = store::neighbors_by_words(spi, scope, among, words, comparable, NEIGHBORS)?;
         found.extend(
             by_words
                 .into_iter()
                 .map(|near| NearFact { similarity: self.thresholds.related.max(0.0), ..near }),
         );
-        if let Some(same) = store::same_text(self.spi, &self.scope, &content_hash(&fact.text))?
+        if let Some(same) = store::same_text(spi, scope, among, &content_hash(&fact.text))?
             && !found.iter().any(|near| near.id == same.id)
         {
             found.push(same);
         }
-        found.retain(|near| Some(near.id) != fact.stored_as);
         Ok(found)
     }
 }

@@ -18,12 +18,28 @@ use memory_agent_core::gate::GateThresholds;
 pub struct Target<'a> {
     pub job: &'a Job,
     pub scope: FactScope<'a>,
+    /// Whether its facts are compared with what other sessions know too.
+    pub with_others: bool,
     pub model: Option<&'a ModelRef>,
     pub thresholds: GateThresholds,
     /// By which words are indexed and looked for.
     pub configuration: String,
     /// Those of the scope, for what is queued.
     pub settings: Effective,
+}
+
+impl Target<'_> {
+    /// What its facts are compared by.
+    pub fn comparison<'a>(&'a self, spi: &'a Spi) -> Comparison<'a> {
+        Comparison {
+            spi,
+            scope: self.scope,
+            with_others: self.with_others,
+            model: self.model,
+            thresholds: self.thresholds,
+            configuration: &self.configuration,
+        }
+    }
 }
 
 /// Compares and writes facts of one scope while it is locked.
@@ -35,17 +51,16 @@ pub struct Reconciler<'a> {
 }
 
 impl<'a> Reconciler<'a> {
-    /// Locks the scope; `None` when its session is not there.
-    pub fn lock(spi: &'a Spi, target: &'a Target<'a>) -> PgResult<Option<Self>> {
-        let Target { job, scope, model, thresholds, configuration, settings } = target;
-        let actor = Actor { job: Some(job.id), duplicate: thresholds.duplicate };
-        let scope = || FactScope { ..*scope };
-        let Some(facts) = FactWriter::lock_existing(spi, scope(), actor, settings)? else {
+    /// Locks the scope, and what else is concerned by known facts that may be changed; `None` when the scope's
+    /// session is not there.
+    pub fn lock(spi: &'a Spi, target: &'a Target<'a>, known: &[Uuid]) -> PgResult<Option<Self>> {
+        let Target { job, scope, settings, .. } = target;
+        let actor = Actor { job: Some(job.id), duplicate: target.thresholds.duplicate };
+        let others = target.with_others.then_some(known);
+        let Some(facts) = FactWriter::lock_existing(spi, *scope, others, actor, settings)? else {
             return Ok(None);
         };
-        let (scope, model, thresholds) = (scope(), *model, *thresholds);
-        let comparison = Comparison { spi, scope, model, thresholds, configuration };
-        Ok(Some(Self { spi, target, comparison, facts }))
+        Ok(Some(Self { spi, target, comparison: target.comparison(spi), facts }))
     }
 
     fn user(&self) -> &'a str {
@@ -57,18 +72,23 @@ impl<'a> Reconciler<'a> {
         self.comparison.look(fact, self.facts.stored())
     }
 
+    /// What they decide, of those that may be changed.
+    pub fn look_within(&self, fact: &Fact) -> PgResult<Decision> {
+        self.comparison.look_within(&self.facts, fact, self.facts.stored())
+    }
+
     /// Whether a fact has a neighbour now that was not there when it was decided, or a fact that was
-    /// judged is gone.
+    /// judged is gone, or was said again since.
     pub fn has_changed(&self, work: &Work<'_>, judged: Option<&Judged>) -> PgResult<bool> {
-        let seen: Vec<Uuid> = judged
-            .map(|judged| judged.existing.iter().map(|near| near.id).collect())
-            .unwrap_or_default();
+        let judged = judged.map_or(&[][..], |judged| judged.existing.as_slice());
+        let seen: Vec<Uuid> = judged.iter().map(|near| near.id).collect();
         if seen.len() as u64 != store::count_holding(self.spi, self.user(), &seen)? {
             return Ok(true);
         }
         for (fact, decision) in work.facts.iter().zip(work.decisions) {
             let (now, neighbors) = self.comparison.look(fact, &[])?;
-            let is_new = |near: &NearFact| !near.unreconciled && !seen.contains(&near.id);
+            let is_new =
+                |near: &NearFact| !near.unreconciled && !judged.iter().any(|seen| near.is_as(seen));
             let changed = match (decision, now) {
                 (Decision::Ask, Decision::Ask) => neighbors.iter().any(is_new),
                 (before, now) => *before != now,
@@ -82,7 +102,8 @@ impl<'a> Reconciler<'a> {
 
     /// Adds a fact, unless one that says the same is there by now: then it gets this one's sources.
     pub fn add_or_join(&mut self, fact: &Fact, unreconciled: bool) -> PgResult<()> {
-        let (decision, _) = self.comparison.look(fact, self.facts.stored())?;
+        // What was not there before the locks is left to the next comparison.
+        let decision = self.look_within(fact)?;
         match (decision, fact.stored_as) {
             (Decision::Same(id), None) => self.said_again(id, fact),
             (Decision::Same(id), Some(own)) => self.join(fact, own, id),
@@ -134,7 +155,7 @@ impl<'a> Reconciler<'a> {
         for &index in plan.add.iter().filter(|&&index| is_wanted(fact(index))) {
             let new = fact(index);
             if let Some(newer) = newer_contradicted(judged, facts, index) {
-                self.keep_as_history(new, newer.id, newer.created_at)?;
+                self.keep_as_history(new, newer.id, newer.said_last_at)?;
                 continue;
             }
             let id = match new.stored_as {
@@ -157,15 +178,15 @@ impl<'a> Reconciler<'a> {
             let newest =
                 from.iter().map(|&index| fact(index)).max_by_key(|new| new.created_at.into_inner());
             let Some(newest) = newest else { continue };
-            let is_late = newest.created_at < known.created_at;
+            let is_late = newest.created_at < known.said_last_at;
             if is_late && from.iter().any(|&index| fact(index).text.trim() == update.text.trim()) {
                 // The old words of a late statement do not replace the newer ones.
                 for &index in &from {
-                    self.keep_as_history(fact(index), known.id, known.created_at)?;
+                    self.keep_as_history(fact(index), known.id, known.said_last_at)?;
                 }
                 continue;
             }
-            let at = if is_late { known.created_at } else { newest.created_at };
+            let at = if is_late { known.said_last_at } else { newest.created_at };
             // The row that holds the text already: one new fact replaces several old ones, or it was
             // stored before it could be compared.
             let own = from.iter().find_map(|&index| {
@@ -204,8 +225,8 @@ impl<'a> Reconciler<'a> {
                         Ending::Superseded,
                         Some("updated"),
                     )?,
-                    None if part.created_at < known.created_at => {
-                        self.keep_as_history(part, id, known.created_at)?;
+                    None if part.created_at < known.said_last_at => {
+                        self.keep_as_history(part, id, known.said_last_at)?;
                     }
                     None => {}
                 }
@@ -277,8 +298,11 @@ impl<'a> Reconciler<'a> {
     ) -> PgResult<()> {
         self.facts.end(known.id, new, at, ending, Some(reason))?;
         match &known.fact_key {
-            Some(key) => store::inherit_key(self.spi, self.user(), new, key),
-            None => Ok(()),
+            // A key is one of its session, or of its agent's global memory.
+            Some(key) if !known.is_others && known.home.agent_id == self.target.scope.agent_id => {
+                store::inherit_key(self.spi, self.user(), new, key)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -365,5 +389,5 @@ fn newer_contradicted<'a>(
         .iter()
         .filter(|deletion| deletion.because_of.contains(&index))
         .map(|deletion| &judged.existing[deletion.existing])
-        .find(|known| facts[judged.new[index]].created_at < known.created_at)
+        .find(|known| facts[judged.new[index]].created_at < known.said_last_at)
 }

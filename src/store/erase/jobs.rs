@@ -46,14 +46,12 @@ impl Erasure<'_> {
     }
 
     /// Takes away what an LLM answered in other sessions of the user, where it may have been shown some of
-    /// what is erased. Jobs that run there go if the user has facts that belong to no session; those that
-    /// wait for another attempt, or have none left, lose the answers that they kept: they ask again.
+    /// what is erased. Jobs that run there go if the user has facts at all; those that wait for another attempt, or have none left, lose the answers that they kept: they ask again.
     pub(super) fn delete_answers(&mut self) -> PgResult<()> {
         let running = "DELETE FROM memory_agent.jobs t WHERE t.id IN ( \
                 SELECT t.id FROM memory_agent.jobs t \
                  WHERE t.user_id = $1 AND t.status = 'running' AND t.kind IN ('extract', 'reflect') \
-                   AND EXISTS (SELECT FROM memory_agent.entries e \
-                                WHERE e.user_id = $1 AND e.session_id IS NULL AND e.kind = 'fact') \
+                   AND EXISTS (SELECT FROM memory_agent.entries e WHERE e.user_id = $1 AND e.kind = 'fact') \
                  ORDER BY t.id FOR UPDATE)";
         self.run("jobs", running, self.params())?;
         let waiting = "UPDATE memory_agent.jobs j \

@@ -14,7 +14,7 @@ SELECT nullif(l.content, ''),
                                      WHERE s.user_id = $1 AND s.agent_id = $2 AND s.session_id = $3
                                        AND s.level = 'L3' AND s.is_active)) AS until) told
          JOIN memory_agent.entries f
-           ON f.user_id = $1 AND f.agent_id = $2 AND (f.session_id = $3 OR f.session_id IS NULL)
+           ON f.user_id = $1 AND f.agent_id = $2
           AND f.kind = 'fact' AND (f.content <> '' OR f.state_reason IS NOT NULL) AND f.state = 'inactive'
           AND f.replaced_by IS NOT NULL
          JOIN memory_agent.entries g

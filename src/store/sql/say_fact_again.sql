@@ -6,7 +6,7 @@ WITH old AS (
       FOR UPDATE),
 said AS (
    UPDATE memory_agent.entries e
-      SET source_ids = nullif(ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, '{}') || $3)), '{}'),
+      SET source_ids = nullif(ARRAY(SELECT DISTINCT unnest(coalesce(e.source_ids, CASE WHEN cardinality($3) > 0 THEN ARRAY[e.id] END) || $3)), '{}'),
           expires_at = CASE WHEN e.expires_at IS NOT NULL AND $4::timestamptz IS NOT NULL
                             THEN greatest(e.expires_at, $4) END,
           state = 'active', state_reason = NULL, state_at = NULL, updated_at = now()

@@ -88,6 +88,8 @@ session_settings! {
         max_facts_per_turn: u32 = 5,
         /// Whether facts become the user's global memory instead of the session's.
         global: bool = false,
+        /// Whether facts are compared with those of the user's other sessions too. Jobs of 0.2.0 did not.
+        other_sessions: bool = false,
         /// Cosine from which a fact is a duplicate; negative means the model's own value.
         dedup_similarity: f64 = -1.0,
         /// Cosine from which a fact is compared by the LLM; negative means the model's own value.
@@ -114,6 +116,8 @@ session_settings! {
         max_facts: u32 = 5,
         /// Whether facts become the user's global memory instead of the session's.
         global: bool = false,
+        /// Whether facts are compared with those of the user's other sessions too. Jobs of 0.2.0 did not.
+        other_sessions: bool = false,
         /// Cosine to what was said from which a fact is reconsidered; negative means the model's own value.
         consolidation_similarity: f64 = -1.0,
         /// Cosine from which a fact is a duplicate; negative means the model's own value.

@@ -109,7 +109,7 @@ rerank_model | background chat settings summaries | none, where only jobs run an
 rerank_weight | recall | its effect
 score_normalization | recall | its effect
 score_threshold | chat recall | its effect; 0, where nothing is to be dropped
-session_recall | chat context recall | its effect, and tests whose sessions are to know nothing of each other
+session_recall | chat context recall worker | its effect, and tests whose sessions are to know nothing of each other
 stale_sources | context recall reflection worker | its effect, and its counterpart in prompts
 statement_check | worker | its effect
 summarization | erase gateway summaries window worker | off, where a test is about facts or proxied chats and counts calls of the LLM; on, where an erasure has to find summaries; its effect

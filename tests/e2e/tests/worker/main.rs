@@ -17,6 +17,7 @@ mod reconcile;
 mod regressions;
 mod repetitions;
 mod scene;
+mod sessions;
 mod statements;
 mod stream;
 mod unusable;

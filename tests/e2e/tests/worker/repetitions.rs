@@ -91,7 +91,8 @@ fn is_settled(scene: &mut Scene, session: &str, said: &[Uuid]) {
 
 #[test]
 fn what_an_assistant_repeats_is_out_of_date_with_the_fact() {
-    let mut scene = Scene::start(model());
+    // Each part has sessions of its own, which say the same.
+    let mut scene = Scene::with_settings(model(), &[("memory_agent.session_recall", "session")]);
     repeated_after_it_was_stored(&mut scene);
     repeated_before_it_was_stored(&mut scene);
     of_facts_of_all_sessions(&mut scene);

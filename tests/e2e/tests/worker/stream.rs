@@ -16,10 +16,13 @@ fn seed() -> u64 {
         .map_or(SEED, |seed| seed.parse().expect("MEMORY_AGENT_TEST_SEED is a number"))
 }
 
+/// The sessions of a conversation are different people, who contradict each other.
+const APART: (&str, &str) = ("memory_agent.session_recall", "session");
+
 #[test]
 fn a_stream_of_changes_leaves_exactly_what_holds() {
     let conversation = Conversation::generate(seed());
-    let mut scene = Scene::start(ScriptedModel::of(&conversation));
+    let mut scene = Scene::with_settings(ScriptedModel::of(&conversation), &[APART]);
     ingest(&mut scene.client, &conversation);
     scene.drain();
     expect_outcome(&mut scene, &conversation.outcome());
@@ -36,6 +39,7 @@ fn faults_of_every_kind_change_nothing_but_the_time() {
         ("memory_agent.llm_timeout", "1s"),
         ("memory_agent.llm_max_attempts", "50"),
         ("memory_agent.job_workers", "2"),
+        APART,
     ];
     let mut scene = Scene::with_settings(ScriptedModel::of(&conversation), &settings);
     let mut kinds = Fault::every_kind(Duration::from_millis(300));

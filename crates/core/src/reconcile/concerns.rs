@@ -1,0 +1,163 @@
+//! Whether what one conversation says may change what another one knows. Facts about the user are the same
+//! everywhere, and so are those about somebody who is named. "The database is PostgreSQL" may be about another
+//! database in each conversation.
+
+/// Words for the user, as facts name them: "the user's wife", "die Schwester des Nutzers", "a esposa do usuário".
+/// A longer word begins with one. Scripts without spaces between words have them anywhere.
+const USERS: [&str; 22] = [
+    "user",
+    "nutzer",
+    "benutzer",
+    "anwender",
+    "utilisat",
+    "l'utilisat",
+    "usuari",
+    "usuário",
+    "utente",
+    "l'utente",
+    "utilizador",
+    "gebruiker",
+    "användare",
+    "bruger",
+    "bruker",
+    "użytkowni",
+    "uživatel",
+    "пользовател",
+    "користувач",
+    "kullanıcı",
+    "مستخدم",
+    "المستخدم",
+];
+const UNSPACED_USERS: [&str; 5] = ["ユーザー", "用户", "用戶", "使用者", "사용자"];
+
+/// What users call themselves in what they state as a fact.
+const OWN: [&str; 30] = [
+    "i", "i'm", "i've", "my", "we", "our", "ich", "mein", "meine", "wir", "unser", "unsere", "je",
+    "j'ai", "mon", "ma", "mes", "nous", "notre", "yo", "mi", "mis", "eu", "meu", "minha", "io",
+    "mio", "mia", "я", "мой",
+];
+const UNSPACED_OWN: [&str; 4] = ["私", "僕", "我", "저는"];
+
+/// Words before what is said of somebody: "The husband of the user's sister".
+const SUBJECT: usize = 6;
+
+/// Words that begin a sentence and name nobody.
+const ARTICLES: [&str; 32] = [
+    "the", "a", "an", "this", "that", "these", "those", "all", "every", "each", "some", "no",
+    "der", "die", "das", "ein", "eine", "le", "la", "les", "un", "une", "el", "los", "las", "una",
+    "il", "lo", "o", "os", "as", "um",
+];
+
+/// Whether a fact of another conversation, `known`, may be repeated, replaced or ended by `new`: it is about the
+/// user, or names whom `new` begins with. A name is a word with a capital letter in both, in no other form, and in
+/// one of them within the sentence, where only names have one (in German nouns too), or as an owner.
+#[must_use]
+pub fn concerns_both(new: &str, known: &str) -> bool {
+    is_about_user(known) || shares_name(new, known)
+}
+
+/// Whether a fact is about the user, or about what is theirs.
+#[must_use]
+pub fn is_about_user(fact: &str) -> bool {
+    let begins_own =
+        |word: &str| OWN.contains(&word) || UNSPACED_OWN.iter().any(|own| word.starts_with(own));
+    let is_user = |word: &String| {
+        USERS.iter().any(|user| word.starts_with(user))
+            || UNSPACED_USERS.iter().any(|user| word.contains(user))
+    };
+    let words: Vec<String> = words(fact).take(SUBJECT).map(str::to_lowercase).collect();
+    words.first().is_some_and(|word| begins_own(word)) || words.iter().any(is_user)
+}
+
+/// Whether both name whom `new` begins with.
+fn shares_name(new: &str, known: &str) -> bool {
+    let Some((name, is_owner)) = words(new).next().map(bare) else { return false };
+    let lower = name.to_lowercase();
+    if !name.starts_with(char::is_uppercase) || ARTICLES.contains(&lower.as_str()) {
+        return false;
+    }
+    let is_common = words(new).chain(words(known)).any(|word| bare(word).0 == lower);
+    let mut found = words(known).enumerate().filter(|(_, word)| bare(word).0 == name).peekable();
+    let is_within = |text: &str| words(text).skip(1).any(|word| bare(word).0 == name);
+    !is_common
+        && found.peek().is_some()
+        && (is_owner || is_within(new) || found.any(|(at, word)| at > 0 || bare(word).1))
+}
+
+/// A word without the ending of an owner ("Anne's"), and whether it has that. Things have it only where they have
+/// a name.
+fn bare(word: &str) -> (&str, bool) {
+    let owner = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s"));
+    (owner.unwrap_or(word), owner.is_some())
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '\'' | '’' | '-' | '_');
+    text.split(move |c: char| !is_inner(c))
+        .map(|word| word.trim_matches(['\'', '’', '-']))
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_about_the_user_are_the_same_everywhere() {
+        for fact in [
+            "The user lives in Hamburg",
+            "The user's wife is named Anne",
+            "User prefers tea",
+            "I live in Hamburg",
+            "My wife is Anne",
+            "We moved to Lisbon",
+            "Die Schwester des Nutzers, Eva, ist Lehrerin",
+            "La esposa del usuario se llama Ana",
+            "L'utilisateur habite à Lyon",
+            "A esposa do usuário é Ana",
+            "Пользователь живёт в Праге",
+            "Жена пользователя — врач",
+            "ユーザーの妻はアンです",
+            "用户住在柏林",
+            "사용자는 서울에 산다",
+            "Kullanıcının eşi doktor",
+            "Użytkownik mieszka w Krakowie",
+            "私は東京に住んでいます",
+        ] {
+            assert!(is_about_user(fact), "{fact}");
+            assert!(concerns_both("The user moved to Lisbon", fact), "{fact}");
+        }
+    }
+
+    #[test]
+    fn somebody_who_is_named_is_the_same_everywhere() {
+        for (new, known) in [
+            ("Anne moved to Milan", "The boss of Anne lives in Rome"),
+            ("Anne's office moved to Milan", "Anne works in Rome"),
+            ("Project Apollo was cancelled in May", "The deadline of Project Apollo is 3 July"),
+            ("Zoë ist nach Wien gezogen", "In Graz wohnt Zoë"),
+        ] {
+            assert!(concerns_both(new, known), "{new:?} and {known:?}");
+        }
+    }
+
+    #[test]
+    fn things_of_one_conversation_are_not() {
+        for (new, known) in [
+            ("The database is MySQL", "The database is PostgreSQL"),
+            ("Database is MySQL", "Database is PostgreSQL"),
+            ("The user moved to Lisbon", "The database is PostgreSQL"),
+            ("The deadline is 3 July", "The deadline is 1 May"),
+            ("PostgreSQL is slow here", "MySQL is the database"),
+            ("Deployment needs the new database", "the database needs a deployment"),
+            ("Anne moved to Milan", "Tim lives in Rome"),
+            ("Tim met Anne", "Only Anne has the key"),
+            ("The database is MySQL", "The database of the shop is MySQL"),
+            ("Die Datenbank ist MySQL", "Die Datenbank ist PostgreSQL"),
+            ("これはデータベースです", "データベースはMySQLです"),
+            ("", ""),
+        ] {
+            assert!(!concerns_both(new, known), "{new:?} and {known:?}");
+        }
+    }
+}
