@@ -96,7 +96,7 @@ fn memory_clear_confirmed(
             is_there |= sessions::lock_existing(spi, &locked)?.is_some() && locked == key;
         }
         if key.is_global() {
-            facts::lock_shared(&key.user_id);
+            facts::lock_global(&key.user_id, &key.agent_id);
         }
         if is_there || key.is_global() {
             clearing::clear(spi, &key)

@@ -209,7 +209,7 @@ fn store_entry(
     let session = scope.session();
     match &session {
         Some(key) => drop(sessions::lock(spi, key, checked.created_at)?),
-        None => facts::lock_shared(scope.user_id),
+        None => facts::lock_global(scope.user_id, scope.agent_id),
     }
     // Another transaction may have stored it meanwhile.
     let stored = imports::content(spi, "entries", &caller.user_id, values.id)?;

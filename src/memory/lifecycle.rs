@@ -38,7 +38,7 @@ impl<'a> Locked<'a> {
             Some(key) => sessions::lock_existing(spi, &key)?.map(|_| key),
             None => {
                 if seen.is_fact() {
-                    facts::lock_shared(user_id);
+                    facts::lock_global(user_id, &seen.agent_id);
                 }
                 None
             }

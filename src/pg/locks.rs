@@ -1,5 +1,5 @@
-//! Locks on what has no row of its own: a user's erasures, the facts of a user that are known beyond one
-//! session, and the turns of a session before it has a row. They hold until the end of the transaction.
+//! Locks on what has no row of its own: a user's erasures, the facts of a user that belong to no session, or
+//! are compared across sessions, and the turns of a session before it has a row. They hold until the end of the transaction.
 //!
 //! They are no advisory locks: those have no privileges, and every role reads their keys in `pg_locks`.
 //! PostgreSQL keeps a kind of lock for extensions, `userlock` in `pg_locks`, that no SQL statement or function
@@ -32,9 +32,14 @@ impl Lock {
         Self::of("erase", &[user_id])
     }
 
-    /// What is known about a user beyond one session: who writes facts of it holds it alone.
-    pub fn shared_facts(user_id: &str) -> Self {
-        Self::of("facts", &[user_id])
+    /// What an agent knows about a user that belongs to no session: who writes facts of it holds it alone.
+    pub fn global_facts(user_id: &str, agent_id: &str) -> Self {
+        Self::of("facts", &[user_id, agent_id])
+    }
+
+    /// The comparison of a user's facts across sessions and agents: who stores what it came to holds it alone.
+    pub fn comparison(user_id: &str) -> Self {
+        Self::of("comparison", &[user_id])
     }
 
     /// The turns of a session that are stored once: who looks whether there is one, and stores it, holds it.

@@ -110,9 +110,19 @@ impl Erasure<'_> {
         Ok(())
     }
 
-    /// Locks the facts of the user that are known beyond one session.
-    fn lock_facts(&self) {
-        Lock::shared_facts(self.user_id).hold();
+    /// Locks the facts of the user that belong to no session, and the comparison across sessions.
+    fn lock_facts(&self) -> PgResult<()> {
+        Lock::comparison(self.user_id).hold();
+        let agents: Vec<String> = self.spi.rows(
+            "SELECT a.agent_id FROM (SELECT DISTINCT e.agent_id FROM memory_agent.entries e \
+                                      WHERE e.user_id = $1 AND e.session_id IS NULL) a \
+              ORDER BY a.agent_id COLLATE \"C\"",
+            &mut self.params(),
+        )?;
+        for agent_id in &agents {
+            Lock::global_facts(self.user_id, agent_id).hold();
+        }
+        Ok(())
     }
 
     fn user(&mut self) -> PgResult<()> {
@@ -121,7 +131,7 @@ impl Erasure<'_> {
               ORDER BY s.agent_id COLLATE \"C\", s.session_id COLLATE \"C\" FOR UPDATE",
             &mut self.params(),
         )?;
-        self.lock_facts();
+        self.lock_facts()?;
         // Jobs first: who runs one of them waits for this transaction, and finds it gone.
         self.delete_all_jobs()?;
         // Writers of attached tables keep no erasure out, and lock entries in this order.
@@ -156,7 +166,7 @@ impl Erasure<'_> {
         let mut locked = shared_facts::with_heirs(self.spi, key)?;
         locked.extend(concerned);
         self.lock_sessions(&locked)?;
-        self.lock_facts();
+        self.lock_facts()?;
         for other in &locked {
             self.delete_jobs(&other.agent_id, Some(&other.session_id), other == key)?;
         }
@@ -208,7 +218,7 @@ impl Erasure<'_> {
             }
         }
         self.lock_sessions(&locked)?;
-        self.lock_facts();
+        self.lock_facts()?;
         // What is left without an embedding still wants one.
         for key in &locked {
             self.delete_jobs(&key.agent_id, Some(&key.session_id), false)?;

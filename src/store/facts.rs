@@ -148,12 +148,18 @@ pub struct KeyHolder {
 
 record!(KeyHolder: id content_hash is_expired);
 
-/// Serialises, until the end of the transaction, who writes facts that belong to no session of a user, or that are
-/// compared with those of other sessions. Facts of a session that is by itself are serialised by the lock on the
-/// session's row, which comes first.
-pub fn lock_shared(user_id: &str) {
+/// Serialises writers of one agent's global facts of a user until the end of the transaction. Facts
+/// of a session are serialised by the lock on the session's row, which comes first.
+pub fn lock_global(user_id: &str, agent_id: &str) {
     keep_erasures_out(user_id);
-    Lock::shared_facts(user_id).hold();
+    Lock::global_facts(user_id, agent_id).hold();
+}
+
+/// Serialises who compares facts of a user across sessions and agents; between the locks of sessions and those of
+/// global facts.
+pub fn lock_comparison(user_id: &str) {
+    keep_erasures_out(user_id);
+    Lock::comparison(user_id).hold();
 }
 
 /// The active fact that holds a key in this scope. In global memory there may be a second one, of a session

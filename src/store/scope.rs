@@ -126,7 +126,8 @@ impl Scope {
         if self.other_sessions && self.session_id.is_some() {
             places.push((Layer::OtherSessions, self.other_sessions(user, &agent, params)));
         }
-        let agent = agent.filter(|_| self.caller.agent_is_explicit);
+        // Until 0.2.0, an agent that was named by argument read its own alone.
+        let agent = agent.filter(|_| self.caller.agent_is_explicit && !schema::has_0_3());
         places.push((
             Layer::Global,
             format!("e.user_id = {user} AND {}{}", is_global("e"), of(&agent)),

@@ -289,6 +289,14 @@ impl Memory {
         }
     }
 
+    /// The session; `None` is the user's global memory.
+    pub fn session(&self) -> Option<&str> {
+        match self {
+            Self::Entry(entry) => entry.session(),
+            Self::Summary(summary) => summary.session(),
+        }
+    }
+
     /// The path and the text of its file. `is_taken` tells which paths other files have.
     pub fn write(&self, body: &str, is_taken: impl Fn(&str) -> bool) -> (String, String) {
         let (path, json) = match self {

@@ -5,8 +5,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::front_matter;
-use crate::markdown::{MarkdownError, Memory, VERSION, parse};
+use crate::markdown::{MarkdownError, Memory, VERSION, conversation_of, parse};
 use crate::raw_json::{Json, Object};
+
+/// Where a memory belongs, in a record and in a file. Records of either name are read.
+const SESSION: &str = "session_id";
+const CONVERSATION: &str = "conversation_id";
 
 /// The roles of records that are no memories.
 const ARCHIVE: &str = "archive";
@@ -169,11 +173,20 @@ impl Record {
             Self::Configured(configured) => serde_json::to_string(configured),
         };
         let object = json.ok().and_then(|json| serde_json::from_str::<Object>(&json).ok());
-        let Object(fields) = object.unwrap_or_default();
+        let Object(mut fields) = object.unwrap_or_default();
+        if let Self::Memory(memory) = self {
+            // As all other records call it; files have agent-cli's name.
+            let session = memory.session().map_or_else(|| "null".to_owned(), front_matter::quote);
+            fields.retain(|(key, _)| key != SESSION);
+            if let Some(field) = fields.iter_mut().find(|(key, _)| key == CONVERSATION) {
+                *field = (SESSION.to_owned(), Json(session));
+            }
+        }
         let content =
             content.map(|content| ("content".to_owned(), Json(front_matter::quote(content))));
+        let is_memory = matches!(self, Self::Memory(_));
         let members: Vec<String> = (fields.into_iter().chain(content))
-            .filter(|(_, Json(value))| value != "null")
+            .filter(|(key, Json(value))| value != "null" || (is_memory && key == SESSION))
             .map(|(key, Json(value))| format!("{}:{value}", front_matter::quote(&key)))
             .collect();
         format!("{{{}}}", members.join(","))
@@ -188,6 +201,7 @@ impl Record {
         let Object(fields) =
             serde_json::from_str(json).map_err(|_| wrong("a record must be a JSON object"))?;
         let (mut content, mut others) = (None, Vec::new());
+        let is_global = fields.iter().any(|(key, Json(value))| key == SESSION && value == "null");
         for (key, Json(value)) in fields {
             match key.as_str() {
                 "content" => content = serde_json::from_str::<Option<String>>(&value).ok(),
@@ -215,6 +229,19 @@ impl Record {
             Some(TRACE) => Ok((Self::Trace(parse(&known())?), String::new())),
             Some(SETTINGS) => Ok((Self::Configured(parse(&known())?), String::new())),
             _ => {
+                // A session that is null is the user's global memory; one that is not named is the default one.
+                if !others.iter().any(|(key, _)| key == CONVERSATION) {
+                    let named = others.iter().find(|(key, _)| key == SESSION);
+                    let named: Option<String> =
+                        named.and_then(|(_, value)| serde_json::from_str(value).ok());
+                    if named.is_some() || is_global {
+                        others.retain(|(key, _)| key != SESSION);
+                        let (conversation, session) = conversation_of(named.as_deref());
+                        others.push((CONVERSATION.to_owned(), front_matter::quote(&conversation)));
+                        let session = session.map(|session| front_matter::quote(&session));
+                        others.extend(session.map(|session| (SESSION.to_owned(), session)));
+                    }
+                }
                 let said = others.iter().map(|(key, value)| (key.as_str(), value.as_str()));
                 let file = format!("{}{}\n", front_matter::write(said), text()?);
                 let (memory, body) = Memory::read("", &file)?;
@@ -288,6 +315,35 @@ mod tests {
             Record::Trace(trace.of_this_version()),
         ] {
             assert_eq!(Record::read(&record.write(None)), Ok((record, String::new())));
+        }
+    }
+
+    #[test]
+    fn a_session_has_one_name() {
+        let of = |session: Option<&str>| {
+            let (conversation_id, session_id) = conversation_of(session);
+            let entry = Entry { conversation_id, session_id, ..entry() };
+            Record::Memory(Box::new(Memory::Entry(entry)))
+        };
+        for (session, written) in [
+            (None, r#""session_id":null"#),
+            (Some("trip"), r#""session_id":"trip""#),
+            (Some("global"), r#""session_id":"global""#),
+        ] {
+            let json = of(session).write(Some("Hi."));
+            assert!(json.contains(written) && !json.contains("conversation_id"), "{json}");
+            assert_eq!(Record::read(&json), Ok((of(session), "Hi.".to_owned())), "{json}");
+        }
+        for (said, session) in [
+            (r#""conversation_id": "trip""#, Some("trip")),
+            (r#""conversation_id": "global""#, None),
+            (r#""session_id": "trip""#, Some("trip")),
+            (r#""session_id": null"#, None),
+            (r#""markers": []"#, Some("default")),
+        ] {
+            let json = format!(r#"{{"role": "user", "content": "Hi.", {said}}}"#);
+            let Ok((Record::Memory(memory), _)) = Record::read(&json) else { panic!("{json}") };
+            assert_eq!(memory.session(), session, "{json}");
         }
     }
 

@@ -49,14 +49,14 @@ impl<'a> FactWriter<'a> {
         let session = scope.session();
         match &session {
             Some(key) => drop(sessions::lock(spi, key, at)?),
-            None => store::lock_shared(scope.user_id),
+            None => store::lock_global(scope.user_id, scope.agent_id),
         }
         Ok(Self { session, ..Self::of_locked(spi, scope, Actor::default(), settings) })
     }
 
     /// Locks the scope for a job; `None` when its session is not there. `known` are facts that may be changed
     /// wherever they are at home; `None`: the scope is by itself. Sessions are locked in the order of their keys, as
-    /// by all who lock several, then what is known beyond one session.
+    /// by all who lock several, then the comparison across sessions, then global facts.
     pub fn lock_existing(
         spi: &'a Spi,
         scope: FactScope<'a>,
@@ -81,7 +81,15 @@ impl<'a> FactWriter<'a> {
             }
         }
         if known.is_some() || session.is_none() {
-            store::lock_shared(scope.user_id);
+            store::lock_comparison(scope.user_id);
+        }
+        let global = homes.iter().filter(|home| home.key(scope.user_id).is_none());
+        let mut agents: BTreeSet<&str> = global.map(|home| home.agent_id.as_str()).collect();
+        if session.is_none() {
+            agents.insert(scope.agent_id);
+        }
+        for agent in agents {
+            store::lock_global(scope.user_id, agent);
         }
         Ok(Some(Self { session, homes, ..Self::of_locked(spi, scope, actor, settings) }))
     }

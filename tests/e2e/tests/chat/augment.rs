@@ -234,7 +234,7 @@ fn memories_are_those_of_the_session_and_the_user() {
     assert_eq!(found("'s'"), everywhere);
     assert_eq!(found("session_id => 'new'"), everywhere);
     assert_eq!(found("'s', user_id => 'bob'"), ["Anna lives in Rome.", shared]);
-    assert_eq!(found("'s', agent_id => 'coder'"), ["Anna lives in Oslo.", shared]);
+    assert_eq!(found("'s', agent_id => 'coder'"), [global, "Anna lives in Oslo.", shared]);
     run(&mut session.client, "SET memory_agent.session_recall = session");
     let mut found = |arguments: &str| found_by(&mut session, arguments);
     assert_eq!(found("'s'"), [global, "Anna lives in Lisbon.", shared]);

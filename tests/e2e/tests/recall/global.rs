@@ -39,8 +39,9 @@ fn every_session_recalls_what_was_said_and_stored_in_global() {
     assert_sees(&mut client, ", user_id => 'bob'", &["of bob", "shared"]);
     // Named, it is global memory without the sessions.
     assert_sees(&mut client, ", session_id => 'global'", &[&GLOBAL[..], &["shared"]].concat());
-    let coder = ["said to coder", "shared"];
-    assert_sees(&mut client, ", session_id => 'global', agent_id => 'coder'", &coder);
+    // Of all agents, whichever asks.
+    let all = [&GLOBAL[..], &["shared"]].concat();
+    assert_sees(&mut client, ", session_id => 'global', agent_id => 'coder'", &all);
     assert_sees(
         &mut client,
         ", filter => '{\"session_id\": [\"global\"]}'",

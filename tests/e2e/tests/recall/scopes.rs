@@ -56,27 +56,24 @@ fn without_a_session_all_of_the_user_is_seen() {
 }
 
 #[test]
-fn an_agent_narrows_sessions_and_only_by_argument_global_memory() {
+fn an_agent_reads_its_sessions_and_global_memory_of_all() {
     let mut client = shared().database("scope_agent").connect();
     fill(&mut client);
-    assert_sees(&mut client, ", agent_id => 'coder'", &["coder s1", "coder global", "shared"]);
-    assert_sees(
-        &mut client,
-        ", session_id => 's1', agent_id => 'coder'",
-        &["coder s1", "coder global", "shared"],
-    );
+    let coder = ["coder s1", "global", "coder global", "shared"];
+    assert_sees(&mut client, ", agent_id => 'coder'", &coder);
+    assert_sees(&mut client, ", session_id => 's1', agent_id => 'coder'", &coder);
+    // By setting as by argument.
     run(&mut client, "SET memory_agent.agent_id = 'coder'");
-    assert_sees(&mut client, "", &["coder s1", "global", "coder global", "shared"]);
-    assert_sees(
-        &mut client,
-        ", session_id => 's1'",
-        &["coder s1", "global", "coder global", "shared"],
-    );
+    assert_sees(&mut client, "", &coder);
+    assert_sees(&mut client, ", session_id => 's1'", &coder);
     assert_sees(
         &mut client,
         ", agent_id => 'default'",
-        &["s1", "s2", "fact in s1", "global", "shared"],
+        &["s1", "s2", "fact in s1", "global", "coder global", "shared"],
     );
+    // A filter narrows.
+    let only = ", filter => '{\"agent_id\": \"coder\"}'";
+    assert_sees(&mut client, only, &["coder s1", "coder global"]);
 }
 
 #[test]

@@ -341,6 +341,45 @@ fn facts_can_be_global() {
     assert!(scene.all_facts().iter().all(|fact| fact.session.is_none()));
 }
 
+/// What is about the user is the same in all sessions, "Jupiter" is not.
+#[test]
+fn an_episode_concerns_what_other_sessions_know_of_the_user() {
+    let mut scene = start(obedient);
+    let jupiter = "Jupiter has moons.";
+    scene.episode(&[
+        &format!("Note: {LISBON}"),
+        &format!("Note: {RENT}"),
+        &format!("Note: {LAPTOP}"),
+        &format!("Note: {jupiter}"),
+    ]);
+    let said = [
+        format!("Change: {LISBON} => {OSLO}"),
+        format!("Forget: {RENT}"),
+        format!("Forget: {jupiter}"),
+        format!("Note: {LAPTOP}"),
+    ];
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    memory_agent_e2e::memory::ingest_all(&mut scene.client, "t", &said);
+    run(&mut scene.client, "SELECT memory_close_episode('t')");
+    scene.drain();
+    let shown = scene.reflections().last().map(facts_of).expect("a reflection");
+    assert!(!shown.contains(&jupiter.to_owned()), "{shown:?}");
+    assert_eq!(
+        scene.facts_by_session(),
+        ["s: Jupiter has moons.".to_owned(), format!("s: {LAPTOP}"), format!("t: {OSLO}")]
+    );
+    assert_eq!(scene.fact(LISBON).replaced_by, Some(scene.fact(OSLO).id));
+    assert_eq!(scene.fact(LAPTOP).sources.len(), 2, "both sessions say it");
+    let wrong: i64 = value(
+        &mut scene.client,
+        "SELECT count(*) FROM memory_agent.sessions s \
+          WHERE s.active_entries <> (SELECT count(*) FROM memory_agent.entries e \
+                                      WHERE e.session_id = s.session_id AND e.state = 'active')",
+        &[],
+    );
+    assert_eq!(wrong, 0, "counters");
+}
+
 #[test]
 fn turns_that_were_deleted_meanwhile_leave_no_facts() {
     let mut scene = start(obedient);
