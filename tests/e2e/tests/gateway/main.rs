@@ -25,6 +25,7 @@ mod spending;
 mod streams;
 mod terminal;
 mod tls;
+mod tool_loops;
 mod turns;
 mod upstream;
 mod web;
