@@ -19,6 +19,9 @@ mod passing;
 mod people;
 mod protocols;
 mod proxy;
+#[path = "../common/random.rs"]
+#[allow(dead_code, reason = "shared with suites that use other parts")]
+mod random;
 mod relay;
 mod service;
 mod spending;
