@@ -148,7 +148,7 @@ mod tests {
         assert!(table.get(&named(10)).is_none());
         assert!((0..4).chain([11]).all(|number| table.get(&named(number)).is_some()));
         table.insert_sized(ANN, named(0), "ann's", 7);
-        assert_eq!((table.taken, table.entries.len(), table.owners[&ANN].size), (9, 2, 7));
+        assert_eq!((table.taken, table.entries.len(), table.owners[&ANN].size), (10, 3, 8));
     }
 
     #[test]
