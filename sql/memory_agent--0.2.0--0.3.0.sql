@@ -125,6 +125,11 @@ CREATE FUNCTION memory_recall_times()
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'memory_recall_times_wrapper';
 
+CREATE FUNCTION memory_state(
+    memories jsonb, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_state_wrapper';
+
 CREATE FUNCTION memory_list(
     session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" integer DEFAULT 50,
     from_at timestamptz DEFAULT NULL, from_id uuid DEFAULT NULL, oldest_first boolean DEFAULT false,
@@ -525,7 +530,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
     VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
            ('memory_context', 'reader'), ('memory_augment', 'reader'),
            ('memory_embed', 'reader'), ('memory_rerank', 'reader'), ('memory_count_tokens', 'reader'),
-           ('memory_archive', 'user'), ('memory_list', 'reader'), ('memory_recall_times', 'reader'), ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
+           ('memory_archive', 'user'), ('memory_list', 'reader'), ('memory_recall_times', 'reader'), ('memory_state', 'reader'), ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
            ('memory_load', 'reader'), ('memory_originals', 'reader'),
            ('memory_export_markdown', 'reader'), ('memory_export_json', 'reader'),
            ('memory_history', 'reader'), ('memory_verify_history', 'reader'),
@@ -619,6 +624,8 @@ COMMENT ON FUNCTION memory_add_document(text,text,text,text,text,text,jsonb) IS
     'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL or global is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_recall_times() IS
     'How long the parts of this transaction''s last recall took, in milliseconds: embed the question, search, rerank, rank; no row without one. For monitoring: the gateway calls it after memory_augment. Errors: 42501.';
+COMMENT ON FUNCTION memory_state(jsonb,text,text,text) IS
+    'Whether what a prompt tells still holds: a text that stays the same until one of its memories is forgotten, corrected, replaced or expired, until a fact that one of its turns states is replaced, or until anything of the user is erased. New memories change nothing. For programs that keep a prompt while tools answer: compare it before each request. memories: memory_hits of memory_augment or memories of memory_context; NULL for none. session_id: the session whose summary the prompt tells; the text changes when that session has none any more. Never writes. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_list(text,text,integer,timestamptz,uuid,boolean,uuid,uuid,boolean,text,text) IS
     'Entries of the user and shared ones, newest first, a page at a time, with the columns of the view memory_entries; a page of all sessions, of one session and agent, or of one source reads about as many rows as it shows, however many there are. session_id: only these; global is the user''s global memory. kind: turn, fact or document. limit: rows of a page (at most 1000). from_at, from_id: created_at and id of an entry: the page begins after it, with oldest_first at it. id: one entry, even an expired one, which no page lists. source_id: only facts extracted from this entry. own_only: without shared ones. agent_id: only of this agent. Never writes. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_list_documents(text,integer,text) IS

@@ -128,6 +128,11 @@ CREATE FUNCTION memory_recall_times()
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'memory_recall_times_wrapper';
 
+CREATE FUNCTION memory_state(
+    memories jsonb, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_state_wrapper';
+
 CREATE FUNCTION memory_list(
     session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" integer DEFAULT 50,
     from_at timestamptz DEFAULT NULL, from_id uuid DEFAULT NULL, oldest_first boolean DEFAULT false,

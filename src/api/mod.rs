@@ -35,6 +35,7 @@ pub mod reserve;
 pub mod rows;
 pub mod search_archive;
 pub mod security;
+pub mod state;
 pub mod status;
 pub mod summaries;
 pub mod summarize;

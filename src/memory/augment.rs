@@ -213,6 +213,7 @@ fn to_json(hit: &PromptMemory) -> Value {
     // As short as SQL writes it: the nearest f64 of .85_f32 is .8500000238.
     let score: f64 = hit.score.to_string().parse().unwrap_or_default();
     json!({
+        "id": hit.id.to_string(),
         "role": hit.role,
         "content": hit.content,
         "created_at": hit.created_at.to_iso_string(),

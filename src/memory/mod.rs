@@ -33,6 +33,7 @@ pub mod repetitions;
 pub mod reservation;
 pub mod scope_settings;
 pub mod session_writer;
+pub mod state;
 pub mod status;
 pub mod summary_renewal;
 pub mod summary_tree;

@@ -239,6 +239,16 @@ pub fn texts(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<Text>> {
     )
 }
 
+/// Of these entries those that hold, by id, each with a hash of what it says.
+pub fn standing(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<(Uuid, Vec<u8>)>> {
+    spi.rows(
+        "SELECT e.id, sha256(convert_to(e.content, 'UTF8')) FROM memory_agent.entries e \
+          WHERE e.user_id = ANY ($1) AND e.id = ANY ($2) AND e.state <> 'inactive' \
+            AND (e.expires_at IS NULL OR e.expires_at > now()) ORDER BY e.id",
+        &mut params![users.to_vec(), ids],
+    )
+}
+
 /// A turn in a session's window.
 pub struct WindowTurn {
     pub id: Uuid,

@@ -9,7 +9,7 @@ use crate::store::prelude::*;
 #[derive(Clone, Debug)]
 pub struct Erasures {
     user_id: String,
-    /// How many there were. Their rows of history stay for ever.
+    /// Their rows of history stay for ever.
     count: i64,
 }
 
@@ -19,6 +19,11 @@ impl Erasures {
         let mut erasures = Self { user_id: user_id.to_owned(), count: 0 };
         erasures.count = erasures.counted(&Spi::read_only()?)?;
         Ok(erasures)
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> i64 {
+        self.count
     }
 
     /// Whether there was one since, as far as it is committed.

@@ -28,7 +28,8 @@ pub fn replaced(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<Vec<Replac
     Ok(pairs.into_iter().map(|(turn, by)| (turn, by.filter(|by| visible.contains(by)))).collect())
 }
 
-fn replacements(
+/// The same wherever what holds now was said.
+pub fn replacements(
     spi: &Spi,
     users: &[String],
     turns: &[Uuid],

@@ -97,6 +97,12 @@ pub fn remembered(summary: Option<&str>, memories: &[Memory<'_>]) -> Option<Stri
     (!blocks.is_empty()).then(|| fence::fenced(&blocks.join("\n\n")))
 }
 
+/// With what a message begins that was [augmented] with a summary, and no other.
+#[must_use]
+pub fn summary_opening() -> String {
+    format!("{}\n{SUMMARY_HEADER}\n", fence::OPEN)
+}
+
 /// A text below a heading, as it stands in a fence.
 #[must_use]
 pub fn text_block(heading: &str, text: &str) -> String {

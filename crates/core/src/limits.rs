@@ -89,7 +89,7 @@ const fn of(functions: &'static [&'static str], name: &'static str, limit: Limit
 }
 
 /// Every argument that can be too large.
-pub const ARGUMENTS: [Argument; 56] = [
+pub const ARGUMENTS: [Argument; 57] = [
     every("user_id", Limit::Bytes(ID_BYTES)),
     every("agent_id", Limit::Bytes(ID_BYTES)),
     every("session_id", Limit::Bytes(ID_BYTES)),
@@ -103,6 +103,7 @@ pub const ARGUMENTS: [Argument; 56] = [
     every("markers", Limit::List { most: MAX_MARKERS, bytes: 16_384 }),
     every("turns", Limit::Bytes(32 * MIB)),
     every("messages", Limit::Bytes(32 * MIB)),
+    every("memories", Limit::Bytes(32 * MIB)),
     every("fact_key", Limit::Bytes(FACT_KEY_BYTES)),
     every("title", Limit::Bytes(TITLE_BYTES)),
     every("doc_type", Limit::Bytes(DOC_TYPE_BYTES)),

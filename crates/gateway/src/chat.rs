@@ -14,6 +14,7 @@ use crate::reply::Reply;
 use crate::spending::Guess;
 use crate::splice;
 use crate::stream::{self, Ended};
+use crate::tool_loops::Question;
 use crate::user_turn::Said;
 use axum::body::Body;
 use axum::extract::Request;
@@ -196,9 +197,11 @@ impl Chat {
         let (user_id, extras) = (&self.person.user_id, &self.request.extras);
         let (looking, looks) = oneshot::channel();
         let chat = json!({"messages": asked.messages, SEEN: self.request.seen});
+        let question = Question { user_id, chat: &chat, extras, goes_on: asked.is_followed };
+        let (memory, loops) = (&self.gateway.memory, &self.gateway.tool_loops);
         let recall = async {
             tokio::select! {
-                recalled = self.gateway.memory.augment(user_id, &chat, extras, looking) => Some(recalled),
+                recalled = loops.recall(memory, &question, looking) => Some(recalled),
                 // What would be remembered is for nobody.
                 () = reply.closed() => None,
             }

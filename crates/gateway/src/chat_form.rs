@@ -57,15 +57,21 @@ pub static MESSAGES: Form = Form {
     conversation: "messages",
     instructions: Some("system"),
     takes_text: false,
-    is_text: |kind, text| kind == "text" && !text.trim_start().starts_with(REMINDER),
+    is_text: |kind, text| kind == "text" && !is_reminder(text),
     is_result: |body, message| {
         let blocks = message.get("content").and_then(|member| Array::read(member.value));
-        let last = blocks.and_then(|blocks| Object::read(body, blocks.0.last()?));
+        let said = |block: &Object<'_>| !block.text("text").is_some_and(|text| is_reminder(&text));
+        let blocks = blocks.iter().flat_map(|blocks| blocks.0.iter().rev());
+        let last = blocks.filter_map(|block| Object::read(body, block)).find(said);
         last.and_then(|last| last.text("type")).is_some_and(|kind| kind == "tool_result")
     },
     limits: &["max_tokens"],
     counts_when_asked: false,
 };
+
+fn is_reminder(text: &str) -> bool {
+    text.trim_start().starts_with(REMINDER)
+}
 
 #[cfg(test)]
 mod tests {
@@ -143,13 +149,19 @@ mod tests {
                 r#"{{"messages":[{{"role":"user","content":"a"}},{{"role":"assistant","content":[{{"type":"tool_use","id":"1"}}]}},{{"role":"user","content":[{last}]}}]}}"#
             )
         };
-        let request = read(&MESSAGES, &body(result));
-        assert!(request.continues);
-        assert_eq!(request.asked.unwrap().message, "a");
+        let reminder =
+            r#"{"type":"text","text":"<system-reminder>Mind the list.</system-reminder>"}"#;
+        for last in [result.to_owned(), format!("{result},{reminder}")] {
+            let request = read(&MESSAGES, &body(&last));
+            assert!(request.continues, "{last}");
+            let asked = request.asked.unwrap();
+            assert_eq!((asked.message.as_str(), asked.is_followed), ("a", true), "{last}");
+        }
         let stop = r#"{"type":"text","text":"Stop!"}"#;
         let request = read(&MESSAGES, &body(&format!("{result},{stop}")));
         assert!(!request.continues);
-        assert_eq!(request.asked.as_ref().unwrap().message, "Stop!");
+        let asked = request.asked.as_ref().unwrap();
+        assert_eq!((asked.message.as_str(), asked.is_followed), ("Stop!", false));
         let expected = body(&format!("{result},{stop}")).replace("Stop!", "M: Stop!");
         assert_eq!(request.with_memories("M: Stop!"), expected);
     }

@@ -31,6 +31,8 @@ pub struct Asked {
     pub name: Option<String>,
     /// The last messages, as texts, for `memory_augment`. The last one is the user's.
     pub messages: Value,
+    /// Whether anything comes after it, such as what tools answered.
+    pub is_followed: bool,
     /// The text of the last one, as the database takes it.
     text: String,
     place: Place,
@@ -200,14 +202,15 @@ impl Asked {
 fn asked(form: &Form, body: &str, messages: &Array<'_>) -> Option<Asked> {
     let mut earlier = Vec::new();
     let mut asked = None;
-    for text in messages.0.iter().rev() {
+    for (followers, text) in messages.0.iter().rev().enumerate() {
         let Some(message) = Object::read(body, text) else { continue };
         let role = message.text("role").unwrap_or_default();
         if asked.is_none() {
             if role == "user" && !(form.is_result)(body, &message) {
                 let (text, place) = content(form, body, &message)?;
                 let name = message.text("name").filter(|name| !name.trim().is_empty());
-                asked = Some(typed(text, place, name.map(storable))?);
+                let said = typed(text, place, name.map(storable))?;
+                asked = Some(Asked { is_followed: followers > 0, ..said });
             }
         } else if role == "user" || role == "assistant" {
             if let Some((content, _)) = content(form, body, &message) {
@@ -226,7 +229,8 @@ fn asked(form: &Form, body: &str, messages: &Array<'_>) -> Option<Asked> {
 fn typed(text: String, place: Place, name: Option<String>) -> Option<Asked> {
     let message = original_message(&text).to_owned();
     let is_blank = message.trim().is_empty();
-    (!is_blank).then(|| Asked { message, name, messages: Value::Null, text, place })
+    let (messages, is_followed) = (Value::Null, false);
+    (!is_blank).then(|| Asked { message, name, messages, is_followed, text, place })
 }
 
 /// A text that is the whole value.

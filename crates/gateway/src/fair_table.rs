@@ -1,5 +1,5 @@
-//! A table of so many entries that nobody fills at the cost of others: where there is no room, who has the most
-//! entries loses the one that was used longest ago.
+//! A table of so many entries, or of entries of so many bytes, that nobody fills at the cost of others: where there is
+//! no room, who has the most loses the entry that was used longest ago.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,44 +9,63 @@ pub type Hash = [u8; 32];
 
 /// The table.
 pub struct FairTable<V> {
+    /// What all entries may take together, and what they take.
     most: usize,
+    taken: usize,
     /// Counts uses.
     clock: u64,
     entries: HashMap<Hash, Entry<V>>,
-    /// The entries of each owner by their last use.
-    owners: HashMap<Hash, BTreeMap<u64, Hash>>,
+    owners: HashMap<Hash, Owned>,
 }
 
 struct Entry<V> {
     owner: Hash,
     used: u64,
+    size: usize,
     value: V,
+}
+
+/// What an owner has.
+#[derive(Default)]
+struct Owned {
+    size: usize,
+    /// The entries by their last use.
+    uses: BTreeMap<u64, Hash>,
 }
 
 impl<V> FairTable<V> {
     pub fn new(most: usize) -> Self {
-        Self { most, clock: 0, entries: HashMap::new(), owners: HashMap::new() }
+        Self { most, taken: 0, clock: 0, entries: HashMap::new(), owners: HashMap::new() }
     }
 
     /// Adds an entry, in the place of the one with the same name.
     pub fn insert(&mut self, owner: Hash, name: Hash, value: V) {
+        self.insert_sized(owner, name, value, 1);
+    }
+
+    /// The same where entries differ in what they take.
+    pub fn insert_sized(&mut self, owner: Hash, name: Hash, value: V, size: usize) {
         self.remove(&name);
-        while self.is_full() {
+        while self.taken + size > self.most {
+            let first = |owned: &Owned| owned.uses.keys().next().copied();
             let largest =
-                self.owners.values().max_by_key(|uses| (uses.len(), Reverse(uses.keys().next())));
-            match largest.and_then(|uses| uses.values().next().copied()) {
+                self.owners.values().max_by_key(|owned| (owned.size, Reverse(first(owned))));
+            match largest.and_then(|owned| owned.uses.values().next().copied()) {
                 Some(oldest) => self.remove(&oldest),
                 None => break,
             };
         }
         self.clock += 1;
-        self.owners.entry(owner).or_default().insert(self.clock, name);
-        self.entries.insert(name, Entry { owner, used: self.clock, value });
+        let owned = self.owners.entry(owner).or_default();
+        owned.uses.insert(self.clock, name);
+        owned.size += size;
+        self.taken += size;
+        self.entries.insert(name, Entry { owner, used: self.clock, size, value });
     }
 
     /// Whether the next entry takes the place of another.
     pub fn is_full(&self) -> bool {
-        self.entries.len() >= self.most
+        self.taken >= self.most
     }
 
     /// Takes out what need not be kept.
@@ -62,7 +81,7 @@ impl<V> FairTable<V> {
     pub fn get(&mut self, name: &Hash) -> Option<&mut V> {
         let entry = self.entries.get_mut(name)?;
         self.clock += 1;
-        let uses = self.owners.get_mut(&entry.owner)?;
+        let uses = &mut self.owners.get_mut(&entry.owner)?.uses;
         uses.remove(&entry.used);
         uses.insert(self.clock, *name);
         entry.used = self.clock;
@@ -72,9 +91,11 @@ impl<V> FairTable<V> {
     /// Takes an entry out.
     pub fn remove(&mut self, name: &Hash) -> Option<V> {
         let entry = self.entries.remove(name)?;
-        if let Some(uses) = self.owners.get_mut(&entry.owner) {
-            uses.remove(&entry.used);
-            if uses.is_empty() {
+        self.taken -= entry.size;
+        if let Some(owned) = self.owners.get_mut(&entry.owner) {
+            owned.size -= entry.size;
+            owned.uses.remove(&entry.used);
+            if owned.uses.is_empty() {
                 self.owners.remove(&entry.owner);
             }
         }
@@ -112,6 +133,22 @@ mod tests {
         table.insert([3; 32], named(101), "eve's");
         assert!(table.get(&named(1)).is_none());
         assert_eq!((table.entries.len(), table.owners.len()), (4, 3));
+    }
+
+    #[test]
+    fn large_entries_take_more_room() {
+        let mut table = FairTable::new(10);
+        for number in 0..4 {
+            table.insert_sized(ANN, named(number), "ann's", 1);
+        }
+        table.insert_sized(BOB, named(10), "bob's", 6);
+        assert!(table.is_full());
+        // Bob has the fewest entries, and the most.
+        table.insert_sized([3; 32], named(11), "eve's", 2);
+        assert!(table.get(&named(10)).is_none());
+        assert!((0..4).chain([11]).all(|number| table.get(&named(number)).is_some()));
+        table.insert_sized(ANN, named(0), "ann's", 7);
+        assert_eq!((table.taken, table.entries.len(), table.owners[&ANN].size), (10, 3, 8));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::refusal::Refusal;
 use crate::shares::Shares;
 use crate::spending::Spending;
 use crate::stored_ids::StoredIds;
+use crate::tool_loops::ToolLoops;
 use crate::upstream::Upstream;
 use axum::body::Body;
 use axum::http::header::CONTENT_LENGTH;
@@ -131,6 +132,8 @@ pub struct Gateway {
     pub page_ends: PageEnds,
     /// What is stored upstream for the gateway's key, and who was given it.
     pub stored_ids: StoredIds,
+    /// What requests of tool loops were told.
+    pub tool_loops: ToolLoops,
 }
 
 impl Gateway {
@@ -165,6 +168,7 @@ impl Gateway {
             client_patience: Duration::from_secs(60),
             page_ends: PageEnds::default(),
             stored_ids: StoredIds::default(),
+            tool_loops: ToolLoops::default(),
         }
     }
 

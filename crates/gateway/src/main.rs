@@ -41,6 +41,7 @@ mod sse;
 mod stored_ids;
 mod stream;
 mod terminal;
+mod tool_loops;
 mod upstream;
 mod user_turn;
 
@@ -63,6 +64,7 @@ use std::time::Duration;
 use stored_ids::StoredIds;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
+use tool_loops::ToolLoops;
 use upstream::{KeyIn, Upstream};
 
 fn main() -> ExitCode {
@@ -171,6 +173,7 @@ async fn run(options: Serve) -> Result<(), String> {
         rates: Rates::new(options.rate),
         page_ends: mem0::PageEnds::default(),
         stored_ids: StoredIds::default(),
+        tool_loops: ToolLoops::default(),
     };
     let stop = stop_signal()?;
     let last_moment = Duration::from_secs(options.stop_timeout);

@@ -7,6 +7,7 @@ use crate::lending::{Borrower, Lender};
 use crate::memory_error::reason;
 pub use crate::memory_error::{DatabaseError, MemoryError};
 use crate::metrics::Metrics;
+use memory_agent_core::augment::summary_opening;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,12 +67,16 @@ pub enum End {
 }
 
 /// What is remembered for a message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Recalled {
     /// The user's message with the memories before it.
     pub text: String,
     /// The memories, as JSON.
     pub hits: Value,
+    /// The session whose summary is before it.
+    pub summary_of: Option<String>,
+    /// What [`Memory::state`] says as long as all that holds.
+    pub state: String,
 }
 
 /// A turn to be stored.
@@ -198,15 +203,23 @@ impl Memory {
         looking: oneshot::Sender<()>,
     ) -> Result<Recalled, MemoryError> {
         let started = Instant::now();
-        let augment = "SELECT memory_augment($1, $2, user_id => $3, top_k => $4, recency_weight => $5, \
-                                             score_threshold => $6)";
-        let params: [Param<'_>; 6] = [
+        let augment = "SELECT t.document, t.summary_of, \
+                              memory_state(t.document -> 'memory_hits', t.summary_of, user_id => $3) \
+                         FROM (SELECT a.document, \
+                                      CASE WHEN starts_with(a.document #>> '{messages,-1,content}', $7) \
+                                           THEN $2 END AS summary_of \
+                                 FROM (SELECT memory_augment($1, $2, user_id => $3, top_k => $4, \
+                                                             recency_weight => $5, score_threshold => $6) \
+                                       OFFSET 0) AS a (document)) t";
+        let opening = summary_opening();
+        let params: [Param<'_>; 7] = [
             (messages, Type::JSONB),
             (&extras.session_id, Type::TEXT),
             (&user_id, Type::TEXT),
             (&extras.top_k, Type::INT4),
             (&extras.recency_weight, Type::FLOAT4),
             (&extras.score_threshold, Type::FLOAT4),
+            (&opening, Type::TEXT),
         ];
         let times = "SELECT embed, search, rerank, rank FROM memory_recall_times()";
         let statements: [(&str, &[Param<'_>]); 2] = [(augment, &params), (times, &[])];
@@ -222,12 +235,29 @@ impl Memory {
             }
         }
         let rows = answers.pop().unwrap_or_default();
-        let mut document: Value = column(rows.first().ok_or(MemoryError::Unexpected)?, 0)?;
+        let row = rows.first().ok_or(MemoryError::Unexpected)?;
+        let (mut document, summary_of): (Value, _) = (column(row, 0)?, column(row, 1)?);
         let last = document.get("messages").and_then(Value::as_array).and_then(|all| all.last());
         let text = last.and_then(|last| last.get("content")).and_then(Value::as_str);
         let text = text.ok_or(MemoryError::Unexpected)?.to_owned();
         let hits = document.get_mut("memory_hits").map(Value::take);
-        Ok(Recalled { text, hits: hits.ok_or(MemoryError::Unexpected)? })
+        let hits = hits.ok_or(MemoryError::Unexpected)?;
+        Ok(Recalled { text, hits, summary_of, state: column(row, 2)? })
+    }
+
+    /// Whether what was remembered still holds: it does as long as this stays the same.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
+    pub async fn state(&self, user_id: &str, recalled: &Recalled) -> Result<String, MemoryError> {
+        let sql = "SELECT memory_state($1, $2, user_id => $3)";
+        let params: [Param<'_>; 3] = [
+            (&recalled.hits, Type::JSONB),
+            (&recalled.summary_of, Type::TEXT),
+            (&user_id, Type::TEXT),
+        ];
+        let rows = self.call(user_id, self.patience, sql, &params).await?;
+        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
     }
 
     /// Stores a turn unless it is stored. It goes on when the caller stops waiting, for a while.

@@ -211,6 +211,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_set_endpoint", "volatile unsafe"),
     ("memory_spend", "volatile unsafe"),
     ("memory_spent_today", "stable unsafe"),
+    ("memory_state", "stable unsafe"),
     ("memory_stats", "stable unsafe"),
     ("memory_status", "stable unsafe"),
     ("memory_summarize", "volatile unsafe"),

@@ -61,6 +61,7 @@ fn standby_recalls_what_the_primary_recalls() {
         "SELECT memory_list_documents()",
         "SELECT memory_augment('[{\"role\": \"user\", \"content\": \"food?\"}]', 's')",
         "SELECT memory_load('s'), memory_configure(session_id => 's')",
+        "SELECT memory_state('[]', 's')",
         "SELECT memory_stats()",
         "SELECT memory_history(min(id::text)::uuid) FROM memory_agent.entries",
         "SELECT memory_status()",

@@ -92,10 +92,12 @@ impl<'a> EndpointClient<'a> {
     /// Makes a call, if one may be made now.
     ///
     /// * `read`: makes a value of a successful answer's body, or says why it is none.
+    /// * `may_be_saved`: whether a request that was refused so is sent again in another form.
     pub async fn call<T>(
         &self,
         wire: Wire,
         read: impl FnOnce(&[u8]) -> Result<T, String>,
+        may_be_saved: impl FnOnce(&CallFailure) -> bool,
     ) -> Called<T> {
         let attempt = match self.state.begin(self.settings.calls_per_minute) {
             Ok(attempt) => attempt,
@@ -112,6 +114,11 @@ impl<'a> EndpointClient<'a> {
             Heard::Answer(value) => {
                 attempt.success();
                 Ok(value)
+            }
+            // A wrong model is a 400 at some endpoints.
+            Heard::Own(own) if own.may_concern_all() && !may_be_saved(&own) => {
+                let trouble = Trouble { own, is_lasting: true };
+                Err(self.settle(attempt, trouble, &mut record).await)
             }
             Heard::Own(failure) => {
                 attempt.success();
@@ -147,6 +154,11 @@ impl<'a> EndpointClient<'a> {
                 };
             }
             None => match self.test(record).await {
+                // What a harmless request is told in the same words is not about this one.
+                Heard::Own(refusal) if refusal.message() == trouble.own.message() => {
+                    self.state.test_failed();
+                    Blame::Endpoint
+                }
                 Heard::Answer(_) | Heard::Own(_) => {
                     attempt.success();
                     return trouble.own;
@@ -331,6 +343,11 @@ impl CallFailure {
     #[must_use]
     pub fn misconfigured(message: String) -> Self {
         Self::Unavailable { message, retry_after_ms: None }
+    }
+
+    /// Whether the endpoint may refuse every request so.
+    fn may_concern_all(&self) -> bool {
+        matches!(self, Self::Rejected { status: 400 | 422, error, .. } if !error.concerns_content())
     }
 
     #[must_use]

@@ -106,7 +106,14 @@ pub async fn ask(
             .map_err(|message| unavailable(message, None))?;
         let sent = wire.sent;
         let provider = client.settings.provider;
-        let called = client.call(wire, |body| providers::completion(provider, body)).await;
+        let read = |body: &[u8]| providers::completion(provider, body);
+        let next = |failure: &CallFailure| match failure {
+            CallFailure::Rejected { status: 400 | 422, error, .. } => {
+                dialect.after_refused_chat(sent, error)
+            }
+            _ => None,
+        };
+        let called = client.call(wire, read, |failure| next(failure).is_some()).await;
         calls.extend(called.record);
         let failure = match called.result {
             Ok(completion) => {
@@ -121,13 +128,10 @@ pub async fn ask(
             }
             Err(failure) => failure,
         };
-        if let CallFailure::Rejected { status: 400 | 422, error, .. } = &failure
-            && let Some(next) = dialect.after_refused_chat(sent, error)
-        {
-            dialect = next;
-            continue;
+        match next(&failure) {
+            Some(next) => dialect = next,
+            None => return Err(failure.into()),
         }
-        return Err(failure.into());
     }
 }
 

@@ -80,17 +80,18 @@ async fn embed_windows(
         let wire = providers::embeddings_request(settings, &client.base, dialect, batch, dimension)
             .map_err(|message| Refusal::Final(CallFailure::misconfigured(message)))?;
         let sent = wire.sent;
-        let called = client.call(wire, |body| providers::vectors(body, batch.len())).await;
+        let read = |body: &[u8]| providers::vectors(body, batch.len());
+        let next = |failure: &CallFailure| match failure {
+            CallFailure::Rejected { status: 400 | 413 | 422, error, .. } => {
+                dialect.after_refused_texts(sent, batch, error)
+            }
+            _ => None,
+        };
+        let called = client.call(wire, read, |failure| next(failure).is_some()).await;
         match called.result {
             Ok(vectors) => rows.extend(vectors),
             Err(failure) => {
-                let next = match &failure {
-                    CallFailure::Rejected { status: 400 | 413 | 422, error, .. } => {
-                        dialect.after_refused_texts(sent, batch, error)
-                    }
-                    _ => None,
-                };
-                return Err(next.map_or(Refusal::Final(failure), Refusal::TryAs));
+                return Err(next(&failure).map_or(Refusal::Final(failure), Refusal::TryAs));
             }
         }
     }

@@ -121,6 +121,63 @@ fn what_fails_as_the_harmless_request_does_is_an_outage() {
     assert!(failed.message.contains("upstream is down"), "{failed:?}");
 }
 
+/// Some endpoints answer 400 to whatever names a wrong model: in every form, and to the harmless request too.
+#[test]
+fn what_is_refused_in_the_words_of_the_harmless_request_is_an_outage() {
+    for status in [400, 422] {
+        let stub = Stub::always(Reply::error(status, "invalid model: stub"));
+        let server = Server::start();
+        let label = format!("http {status}");
+        let outcome = server.facts(&stub);
+        assert_eq!(statuses(&outcome), [label.as_str(); 3]);
+        let failed = failure(&outcome, ChatFailureKind::Unavailable);
+        assert!(failed.message.contains("invalid model: stub"), "{failed:?}");
+        assert!(failed.retry_after_ms.is_some(), "{failed:?}");
+        let asked = stub.asked();
+        assert_eq!((asked.len(), asked.iter().filter(|asked| is_harmless(asked)).count()), (4, 1));
+        let known = server.endpoint();
+        assert_eq!((known.breaker, known.last_error), (BreakerState::Open, Some(label)));
+        assert!(server.facts(&stub).calls.is_empty());
+    }
+}
+
+/// More often than opens the breaker: it stays closed, and only the last form of the request is in doubt.
+#[test]
+fn what_is_refused_while_a_harmless_request_is_not_is_the_requests_own() {
+    for harmless in [Reply::chat("Yes."), Reply::error(400, "max_tokens is too small")] {
+        let stub = Stub::play([]);
+        let server = Server::start();
+        for number in 1..=6 {
+            (0..3).for_each(|_| stub.then(Reply::error(400, "your input was flagged")));
+            stub.then(harmless.clone());
+            let outcome = server.facts(&stub);
+            assert_eq!(statuses(&outcome), ["http 400"; 3]);
+            failure(&outcome, ChatFailureKind::Refused);
+            assert_eq!(stub.calls(), 4 * number);
+            let known = server.endpoint();
+            assert_eq!((known.failures, known.breaker), (0, BreakerState::Closed));
+        }
+    }
+}
+
+/// The breaker tests the endpoint with a request that it refuses: whether it works, a harmless one tells.
+#[test]
+fn a_probe_that_is_refused_ends_the_outage_if_a_harmless_request_is_answered() {
+    for (answer, breaker) in [
+        (Reply::chat("Yes."), BreakerState::Closed),
+        (Reply::error(502, "bad gateway"), BreakerState::Open),
+    ] {
+        let stub = Stub::play([Reply::error(403, "no access"), Reply::error(403, "no access")]);
+        let server = Server::start();
+        failure(&server.facts(&stub), ChatFailureKind::Unavailable);
+        wait_until("the probe is due", || server.breaker() == BreakerState::HalfOpen);
+        (0..3).for_each(|_| stub.then(Reply::error(400, "your input was flagged")));
+        stub.then(answer);
+        server.facts(&stub);
+        assert_eq!(server.breaker(), breaker);
+    }
+}
+
 /// A harmless request that is told to wait, or that the key is wrong, tells nothing against the text.
 #[test]
 fn what_the_harmless_request_is_told_of_the_endpoint_counts() {

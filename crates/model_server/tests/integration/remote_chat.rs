@@ -161,7 +161,8 @@ fn the_mode_that_an_endpoint_understands_is_remembered() {
 
 #[test]
 fn a_request_that_no_mode_saves_is_refused_and_teaches_nothing() {
-    let stub = Stub::always(Reply::error(400, "messages: too weird"));
+    let stub = Stub::play(vec![Reply::error(400, "messages: too weird"); 3]);
+    stub.then(Reply::chat("Yes."));
     let server = Server::start();
     let outcome = server.facts(&stub);
     let refused = failure(&outcome, ChatFailureKind::Refused);

@@ -88,7 +88,11 @@ fn what_is_no_answer_is_not_asked_for_again() {
             ChatFailureKind::Refused,
             "refusal",
         ),
-        (Reply::error(400, "too weird"), ChatFailureKind::Refused, "http 400"),
+        (
+            Reply::json(400, json!({"error": {"message": "flagged", "code": "content_filter"}})),
+            ChatFailureKind::Refused,
+            "http 400",
+        ),
     ] {
         let stub = Stub::always(reply);
         let server = Server::start();

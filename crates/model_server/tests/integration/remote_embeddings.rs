@@ -141,7 +141,7 @@ fn embeddings_that_are_not_what_they_should_be_are_refused() {
         (one(json!(["a"])), ErrorCode::RemoteUnavailable, "not of the shape"),
         (rows(&[]), ErrorCode::RemoteUnavailable, "0 embeddings came for 1 texts"),
         (rows(&[(1, json!([1, 0, 0]))]), ErrorCode::RemoteUnavailable, "indexes"),
-        (Reply::error(400, "too long"), ErrorCode::InvalidRequest, "HTTP 400"),
+        (Reply::error(400, "no such model"), ErrorCode::RemoteUnavailable, "HTTP 400"),
         (Reply::error(500, "boom"), ErrorCode::RemoteUnavailable, "HTTP 500"),
         (Reply::error(401, KEY), ErrorCode::RemoteUnavailable, "HTTP 401"),
         (Reply::error(429, "slow"), ErrorCode::RemoteUnavailable, "HTTP 429"),

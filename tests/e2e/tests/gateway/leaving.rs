@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// The default of `--connections`.
-const CONNECTIONS: i64 = 8;
+pub const CONNECTIONS: i64 = 8;
 /// The lock that bob's new memories wait for, once [`hold_up_bob`] was called.
 const LOCK: i64 = 4711;
 
@@ -27,26 +27,30 @@ fn gateway(cluster: &Cluster, name: &str, upstream: &Upstream) -> Gateway {
     Gateway::start(&[&to[..], &["--daily-tokens", "1000000", "--patience", "10000"]].concat())
 }
 
-/// A call of a tool, as it goes over the wire.
+/// A call of a tool that was sent.
 pub fn call(gateway: &Gateway, token: Option<&str>, tool: &str, arguments: &Json) -> TcpStream {
+    let mut connection = TcpStream::connect(gateway.address()).unwrap();
+    connection.write_all(wire(gateway, token, tool, arguments).as_bytes()).unwrap();
+    connection
+}
+
+/// A call of a tool, as it goes over the wire.
+pub fn wire(gateway: &Gateway, token: Option<&str>, tool: &str, arguments: &Json) -> String {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                       "params": {"name": tool, "arguments": arguments}});
     let body = body.to_string();
     let authorization = token.map(|token| format!("authorization: Bearer {token}\r\n"));
     let (host, authorization) = (gateway.address(), authorization.unwrap_or_default());
-    let mut connection = TcpStream::connect(host).unwrap();
-    let head = format!(
+    format!(
         "POST /mcp HTTP/1.1\r\nhost: {host}\r\n{authorization}content-type: application/json\r\n\
          accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-11-25\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
-    );
-    connection.write_all(head.as_bytes()).unwrap();
-    connection
+    )
 }
 
 /// Connections of gateways to a database: all, or those that do something.
-fn backends(superuser: &mut Client, of: &str) -> i64 {
+pub fn backends(superuser: &mut Client, of: &str) -> i64 {
     let query = format!(
         "SELECT count(*) FROM pg_stat_activity \
           WHERE application_name = 'memory-agent' AND datname = current_database() AND {of}"
@@ -54,8 +58,8 @@ fn backends(superuser: &mut Client, of: &str) -> i64 {
     value(superuser, &query, &[])
 }
 
-const ALL: &str = "true";
-const RUNNING: &str = "state <> 'idle'";
+pub const ALL: &str = "true";
+pub const RUNNING: &str = "state <> 'idle'";
 
 /// From now on bob's new memories wait for a lock that the second session holds.
 fn hold_up_bob(superuser: &mut Client, holder: &mut Client) {

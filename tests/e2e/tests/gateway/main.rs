@@ -19,12 +19,16 @@ mod passing;
 mod people;
 mod protocols;
 mod proxy;
+#[path = "../common/random.rs"]
+#[allow(dead_code, reason = "shared with suites that use other parts")]
+mod random;
 mod relay;
 mod service;
 mod spending;
 mod streams;
 mod terminal;
 mod tls;
+mod tool_loops;
 mod turns;
 mod upstream;
 mod web;

@@ -1,13 +1,17 @@
 //! TLS between the gateway and the database: a real server with `ssl = on`, and the words of libpq.
 
-use crate::http::{chat, says};
-use crate::leaving::call;
+use crate::http::{chat, says, send};
+use crate::leaving::{ALL, CONNECTIONS, RUNNING, backends, call, wire};
+use crate::random::Random;
 use crate::upstream::Upstream;
 use crate::{NEVER_LATE, PATIENCE, ROLE, database};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Certificates, Cluster, Gateway, bindir, json, wait_until};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// The name in the server's certificate.
 const NAME: &str = "db.example";
@@ -21,14 +25,14 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        /// The second number of the next address.
+        /// The second number of the next address, of four.
         static NUMBER: AtomicU32 = AtomicU32::new(64);
         let certificates = Certificates::new();
         certificates.issue("good", "ca", &format!("DNS:{NAME}"), 2);
         certificates.give_to_server("good");
         // A port of a test's own would change how everything else reaches it.
-        let (id, number) = (std::process::id(), NUMBER.fetch_add(64, Ordering::Relaxed));
-        let address = format!("127.{}.{}.{}", number + (id >> 16) % 64, (id >> 8) % 256, id % 256);
+        let (id, number) = (std::process::id(), NUMBER.fetch_add(48, Ordering::Relaxed));
+        let address = format!("127.{}.{}.{}", number + (id >> 16) % 48, (id >> 8) % 256, id % 256);
         let cluster = Cluster::builder()
             .preload(true)
             .setting("memory_agent.worker", "off")
@@ -182,4 +186,92 @@ fn a_statement_is_cancelled_over_tls() {
     wait_until(PATIENCE, "the search to be cancelled", || {
         server.cluster.log().contains("canceling statement due to user request")
     });
+}
+
+/// Clients at once, and calls of each in a round.
+const CLIENTS: u64 = 6;
+const CALLS: u64 = 40;
+/// What the program may have grown by after two more rounds, in kilobytes: it takes memory in larger pieces.
+const GROWN: u64 = 24 * 1_024;
+
+/// Calls tools and cuts each call off: in the middle of what is sent, while it is answered, or in the middle of the
+/// answer.
+fn cut_off(gateway: &Gateway, random: &mut Random) {
+    for number in 0..CALLS {
+        let call = match random.below(4) {
+            0 => wire(
+                gateway,
+                None,
+                "add_memory",
+                &json!({"text": format!("Parcel {number} is here.")}),
+            ),
+            1 => wire(gateway, None, "list_memories", &json!({})),
+            _ => wire(gateway, None, "search_memories", &json!({"query": "Where is the parcel?"})),
+        };
+        let mut connection = TcpStream::connect(gateway.address()).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        let cut = random.below(3);
+        let sent = if cut == 0 { random.below(call.len() as u64) as usize } else { call.len() };
+        connection.write_all(&call.as_bytes()[..sent]).unwrap();
+        match cut {
+            1 => std::thread::sleep(Duration::from_micros(random.below(20_000))),
+            2 => {
+                let mut some = vec![0; 1 + random.below(200) as usize];
+                assert!(connection.read(&mut some).unwrap() > 0);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a process holds in memory, in kilobytes.
+fn resident(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn calls_that_are_cut_off_leave_nothing_behind() {
+    let server = Server::start();
+    server.cluster.alter_system("ssl", Some("on"));
+    let words = format!("sslmode=verify-full {}", server.authority("ca.pem"));
+    let to = server.place(NAME, &words);
+    let gateway = Gateway::start(&["--database", &to, "--user", "ann", "--patience", NEVER_LATE]);
+    let mut superuser = server.cluster.connect("tls");
+    let mut random = Random::seeded("calls that are cut off");
+    let held: Vec<u64> = (0..3)
+        .map(|_| {
+            std::thread::scope(|scope| {
+                for _ in 0..CLIENTS {
+                    let mut random = Random::of(random.below(u64::MAX));
+                    let gateway = &gateway;
+                    scope.spawn(move || cut_off(gateway, &mut random));
+                }
+            });
+            wait_until(PATIENCE, "all statements to end", || {
+                backends(&mut superuser, RUNNING) == 0
+            });
+            wait_until(PATIENCE, "all requests to end", || {
+                let metrics = send(gateway.address(), "GET", "/metrics", &[], "").rest().unwrap();
+                metrics.lines().any(|line| line == "memory_gateway_in_flight 0")
+            });
+            assert!(backends(&mut superuser, ALL) <= CONNECTIONS);
+            resident(gateway.pid())
+        })
+        .collect();
+    assert!(held[2] <= held[0] + GROWN, "{held:?} kB");
+    // Every place is free again, or the last of these would wait for ever.
+    let search = json!({"query": "Where is the parcel?", "limit": 1});
+    let asked: Vec<TcpStream> =
+        (0..2 * CONNECTIONS).map(|_| call(&gateway, None, "search_memories", &search)).collect();
+    for mut connection in asked {
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (mut answer, mut piece) = (String::new(), [0; 4096]);
+        while !answer.contains("Parcel") {
+            let read = connection.read(&mut piece).unwrap();
+            assert!(read > 0, "{answer}");
+            answer.push_str(&String::from_utf8_lossy(&piece[..read]));
+        }
+    }
 }

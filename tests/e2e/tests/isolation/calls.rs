@@ -130,6 +130,9 @@ pub const CALLS: &[Call] = &[
             format!("{} => {}", d.one_of(&["id", "source_id", "from_at => now(), from_id"]), d.id())
         }
     }),
+    call("memory_state", Reader, Argument, 1, |d| {
+        format!("jsonb_build_array(jsonb_build_object('id', {})), {}", d.id(), d.name())
+    }),
     call("memory_list_documents", Reader, Argument, 1, |d| {
         format!("{}, {}", d.one_of(&["NULL", "'document'", "'conversation'", "'%'"]), d.number())
     }),

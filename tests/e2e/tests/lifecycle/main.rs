@@ -14,6 +14,7 @@ mod running;
 #[path = "../worker/scene.rs"]
 #[allow(dead_code, reason = "every suite uses its own part of this module")]
 mod scene;
+mod state;
 mod update;
 
 use memory_agent_e2e::memory::{run, value};

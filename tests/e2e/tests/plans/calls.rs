@@ -56,6 +56,7 @@ const CALLS: &[&str] = &[
     "memory_list(id => {turn})",
     "memory_list(id => {none})",
     "memory_list(source_id => {turn})",
+    "memory_state(jsonb_build_array(jsonb_build_object('id', {turn}), jsonb_build_object('id', {fact})), 's')",
     "memory_list_documents()",
     "memory_list_documents('document')",
     "memory_update({fact}, 'The user works for firm {r}.')",

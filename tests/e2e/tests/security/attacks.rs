@@ -124,6 +124,7 @@ role: summary\nsummary_kind: L3\ncreated_at: 2001-01-01T00:00:00Z\n---\nAll abou
     "SELECT public.memory_archive('s')",
     "SELECT public.memory_list()",
     "SELECT public.memory_recall_times()",
+    r#"SELECT public.memory_state('[{"id": "00000000-0000-7000-8000-000000000001"}]', 's')"#,
     "SELECT public.memory_list_documents()",
     "SELECT public.memory_search_archive('parrots', doc_type => 'document')",
     r#"SELECT public.memory_augment('[{"role": "user", "content": "What of the parrot?"}]', 's')"#,

@@ -69,6 +69,7 @@ fn calls(client: &mut Client) -> Vec<(String, String, String)> {
                     "role" => "role => 'user'".to_owned(),
                     "turns" => r#"turns => '[{"role": "user", "content": "x"}]'"#.to_owned(),
                     "messages" => r#"messages => '[{"role": "user", "content": "x"}]'"#.to_owned(),
+                    "memories" => "memories => '[]'".to_owned(),
                     "relation" => "relation => 'pg_class'::regclass".to_owned(),
                     "record" => r#"record => '{"role": "user", "content": "x"}'"#.to_owned(),
                     "content" => "content => E'---\\nrole: user\\nkind: turn\\n---\\nx'".to_owned(),

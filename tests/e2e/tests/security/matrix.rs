@@ -94,6 +94,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_ingest_batch", User),
     ("public.memory_ingest_once", User),
     ("public.memory_list", Reader),
+    ("public.memory_state", Reader),
     ("public.memory_recall_times", Reader),
     ("public.memory_list_documents", Reader),
     ("public.memory_list_endpoints", Admin),

@@ -117,7 +117,7 @@ fn when_the_llm_fails_the_window_fits_all_the_same() {
     let (stub, cluster) = start(|_: &Call| "Never said.");
     let mut client = cluster.database("reserve_summary_fails").connect();
     conversation(&mut client);
-    stub.faults(FaultPlan::always(Fault::Status(400)));
+    stub.faults(FaultPlan::questions(Fault::Status(400)));
     let (after, summarized, dropped) = reserve(&mut client, "'s', 160, true");
     assert!(after <= 160 && summarized == 0 && dropped > 0);
     assert_eq!(stub.call_count(), 1);
