@@ -62,11 +62,11 @@ fn memories_say_what_they_are_and_where_they_are_from() {
         }
         let of = |kind: &str| memories.iter().find(|memory| memory["kind"] == kind).unwrap();
         let said = of("turn");
-        assert_eq!((&said["id"], &said["session_id"]), (&json!(turn), &json!("monday")));
+        assert_eq!((&said["id"], &said["session_id"]), (&json!(turn.to_string()), &json!("monday")));
         assert_eq!((&said["role"], &said["speaker"]), (&json!("user"), &json!("Ann")));
         assert_eq!(said["metadata"], json!({"name": "Ann", "ticket": 4711}));
         let known = of("fact");
-        assert_eq!((&known["id"], &known["role"]), (&json!(fact), &json!("memory")));
+        assert_eq!((&known["id"], &known["role"]), (&json!(fact.to_string()), &json!("memory")));
         assert_eq!((&known["session_id"], &known["speaker"]), (&Json::Null, &Json::Null));
         let read = of("document");
         assert_eq!((&read["role"], &read["speaker"]), (&json!("document"), &Json::Null));
