@@ -11,6 +11,8 @@ use memory_agent_core::fence;
 pub const SUMMARY_SHARE: f64 = 0.25;
 /// Less of a text is not worth its heading, in tokens.
 const LEAST_CUT: i64 = 24;
+/// The best memory is sure of this part of the room, if that is enough for a passage of it.
+const BEST_PART: i64 = 3;
 /// Tokens that joining texts may cost beside those of the texts.
 const SLACK: i64 = 2;
 
@@ -28,9 +30,10 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// What fits into `share` tokens, and what the message costs then. The first one comes first, then what is told
-    /// whole, then passages: the place of one is that of several short memories, of which one may have the answer.
-    /// What is too long is passed over; a part of a conversation is cut at a sentence. Facts are put before the rest.
+    /// What fits into `share` tokens, and what the message costs then. What is told whole comes before passages: the
+    /// place of one is that of several short memories, of which one may have the answer. Only the first one does not
+    /// wait for them, unless it takes too much. What is too long is passed over; a part of a conversation is cut at a
+    /// sentence. Facts are put before the rest.
     pub fn fit(&self, mut items: Vec<PromptMemory>, share: i64) -> (Vec<PromptMemory>, i64) {
         // Lines are counted once; where joining them costs a token more, one more goes.
         let mut lines: Vec<String> = items.iter().map(|item| line(&item.told())).collect();
@@ -38,7 +41,8 @@ impl Block<'_> {
         let mut counts = self.tokens.count(lines);
         let mut left = share - self.overhead - counts.pop().unwrap_or(0);
         let mut places: Vec<usize> = (0..items.len()).collect();
-        places.sort_by_key(|&place| place > 0 && items[place].can_wait());
+        let best_waits = !self.is_sure(items.first_mut(), &mut counts, share / BEST_PART);
+        places.sort_by_key(|&place| (place > 0 || best_waits) && items[place].can_wait());
         let mut is_kept = vec![false; items.len()];
         for place in places {
             let count = match counts[place] {
@@ -60,6 +64,20 @@ impl Block<'_> {
             kept.pop();
         }
         (kept, 0)
+    }
+
+    /// Whether the best memory costs at most `room` tokens, with its shorter passage if need be.
+    fn is_sure(&self, best: Option<&mut PromptMemory>, counts: &mut [i64], room: i64) -> bool {
+        let (Some(best), Some(cost)) = (best, counts.first_mut()) else { return true };
+        if *cost > room && best.swap_brief() {
+            let brief = self.tokens.count_one(&line(&best.told()));
+            if brief <= room {
+                *cost = brief;
+            } else {
+                best.swap_brief();
+            }
+        }
+        *cost <= room
     }
 
     /// Cuts a part of a conversation so that its line has at most `left` tokens, and returns how many it has then.

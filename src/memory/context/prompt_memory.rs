@@ -33,6 +33,8 @@ pub struct PromptMemory {
     pub content: String,
     /// What is told of it instead.
     passage: Option<String>,
+    /// A shorter passage, of the best memory.
+    brief: Option<String>,
     pub created_at: TimestampWithTimeZone,
     pub score: f32,
     pub similarity: Option<f32>,
@@ -81,6 +83,7 @@ impl PromptMemory {
             metadata,
             content: row.3,
             passage: None,
+            brief: None,
             created_at: row.14,
             score: row.4,
             similarity: row.6,
@@ -124,6 +127,15 @@ impl PromptMemory {
         self.passage.is_some() && self.held.is_none()
     }
 
+    /// Has it tell the shorter passage, or again the longer one; `false` without one.
+    pub fn swap_brief(&mut self) -> bool {
+        let has_brief = self.brief.is_some();
+        if has_brief {
+            std::mem::swap(&mut self.passage, &mut self.brief);
+        }
+        has_brief
+    }
+
     /// As a line of the prompt tells it.
     pub fn told(&self) -> augment::Memory<'_> {
         augment::Memory { label: &self.label, content: self.text(), outdated: &self.outdated }
@@ -158,11 +170,15 @@ pub fn facts_first(memories: &mut [PromptMemory]) {
 pub fn shorten(memories: &mut [PromptMemory], request: &Request, tokens: &TokenCounter) {
     let sought = Sought::of(&format!("{}\n{}", request.query, request.rewrites.join("\n")));
     let texts: Vec<&str> = memories.iter().map(|memory| memory.content.as_str()).collect();
-    let passages = tokens.passages(&texts, &sought);
+    let passages = tokens.passages(&texts, &sought, tokens.memory_tokens);
     for (memory, passage) in memories.iter_mut().zip(passages) {
         if let Some(passage) = passage {
             memory.tell(passage);
         }
+    }
+    if let Some(best) = memories.first_mut().filter(|best| best.can_wait()) {
+        let most = tokens.memory_tokens / 2;
+        best.brief = tokens.passages(&[&best.content], &sought, most).into_iter().flatten().next();
     }
 }
 
@@ -277,7 +293,7 @@ fn marks(
 /// Leaves of long facts in marks the beginning.
 pub fn shorten_marks(marks: &mut [Outdated], tokens: &TokenCounter) {
     let texts: Vec<&str> = marks.iter().map(Outdated::fact).collect();
-    let passages = tokens.passages(&texts, &Sought::default());
+    let passages = tokens.passages(&texts, &Sought::default(), tokens.memory_tokens);
     for (mark, passage) in marks.iter_mut().zip(passages) {
         if let Some(passage) = passage {
             *mark = match mark {

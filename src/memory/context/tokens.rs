@@ -14,7 +14,7 @@ use std::convert::Infallible;
 pub struct TokenCounter {
     encoding: Encoding,
     /// Most tokens of a memory's text.
-    memory_tokens: u32,
+    pub memory_tokens: u32,
     failed: Cell<bool>,
 }
 
@@ -51,10 +51,11 @@ impl TokenCounter {
         cut
     }
 
-    /// Of each of these texts the passage that is told of it; `None` for one that is told whole.
-    pub fn passages(&self, texts: &[&str], sought: &Sought) -> Vec<Option<String>> {
+    /// Of each of these texts the passage that is told of it in at most so many tokens; `None` for one that is told
+    /// whole.
+    pub fn passages(&self, texts: &[&str], sought: &Sought, most: u32) -> Vec<Option<String>> {
         let mut count = |texts: &[String]| Ok::<_, Infallible>(self.counts(texts.to_vec()));
-        let Ok(passages) = excerpts(texts, sought, self.memory_tokens, &mut count);
+        let Ok(passages) = excerpts(texts, sought, most, &mut count);
         passages
     }
 

@@ -62,7 +62,10 @@ fn memories_say_what_they_are_and_where_they_are_from() {
         }
         let of = |kind: &str| memories.iter().find(|memory| memory["kind"] == kind).unwrap();
         let said = of("turn");
-        assert_eq!((&said["id"], &said["session_id"]), (&json!(turn.to_string()), &json!("monday")));
+        assert_eq!(
+            (&said["id"], &said["session_id"]),
+            (&json!(turn.to_string()), &json!("monday"))
+        );
         assert_eq!((&said["role"], &said["speaker"]), (&json!("user"), &json!("Ann")));
         assert_eq!(said["metadata"], json!({"name": "Ann", "ticket": 4711}));
         let known = of("fact");

@@ -74,6 +74,37 @@ fn texts_that_share_a_passage_are_two_memories() {
     assert_eq!(memories(&document).len(), 2, "{document}");
 }
 
+/// In a small prompt, the place of one passage is that of several short memories: it waits for them, but for the best
+/// memory, of which at least half a passage is told.
+#[test]
+fn short_memories_come_before_passages_except_for_the_best() {
+    let mut client = shared().database("context_passages_order").connect();
+    for number in 0..4 {
+        ingest(&mut client, "logs", &log(number, ANSWER));
+    }
+    let fact = |number: usize| format!("The disk of leader {number} was cleaned in May by the night shift.");
+    for number in 0..40 {
+        let add = "SELECT memory_add($1, infer => false)";
+        client.execute(add, &[&fact(number)]).unwrap();
+    }
+    run(&mut client, "SET memory_agent.rerank_budget = 0");
+    let best = &recall(&mut client, &format!("'{QUESTION}', top_k => 1"))[0];
+    assert!(best.content.contains(ANSWER), "{}", best.content);
+    let mut told = |budget: i32| -> (Vec<i64>, usize) {
+        let document = context(&mut client, &format!("'now', '{QUESTION}', {budget}"));
+        let (long, short): (Vec<&Json>, Vec<&Json>) =
+            memories(&document).iter().partition(|memory| memory["shortened"] == true);
+        let long = long.iter().map(|memory| tokens(&mut client, memory["content"].as_str().unwrap()));
+        (long.collect(), short.len())
+    };
+    let (long, short) = told(2000);
+    assert!(long.len() == 1 && (50..=100).contains(&long[0]) && short > 8, "{long:?}, {short}");
+    let (long, short) = told(1000);
+    assert!(long.is_empty() && short > 5, "{long:?}, {short}");
+    let (long, _) = told(3200);
+    assert!(long.len() == 1 && long[0] > 100, "{long:?}");
+}
+
 #[test]
 fn marks_stay_and_are_short() {
     let mut client = shared().database("context_passages_marks").connect();
