@@ -122,7 +122,7 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
         !is_covered
     });
     // As memories, which are told as they are or not at all.
-    hits.extend(earlier.into_iter().map(PromptMemory::as_memory));
+    hits.extend(earlier.into_iter().map(PromptMemory::into_memory));
     let summary = prompt_memory::summary(&wanted.key(), recall.prompt_stale_sources, &tokens)?;
     let left = wanted.budget - said;
     let all = hits.iter().filter_map(|hit| hit.untold(Why::Budget)).collect();

@@ -101,7 +101,7 @@ impl PromptMemory {
     }
 
     /// A part of a conversation that is not cut any further.
-    pub fn as_memory(self) -> Self {
+    pub fn into_memory(self) -> Self {
         Self { held: None, ..self }
     }
 

@@ -82,7 +82,9 @@ fn short_memories_come_before_passages_except_for_the_best() {
     for number in 0..4 {
         ingest(&mut client, "logs", &log(number, ANSWER));
     }
-    let fact = |number: usize| format!("The disk of leader {number} was cleaned in May by the night shift.");
+    let fact = |number: usize| {
+        format!("The disk of leader {number} was cleaned in May by the night shift.")
+    };
     for number in 0..40 {
         let add = "SELECT memory_add($1, infer => false)";
         client.execute(add, &[&fact(number)]).unwrap();
@@ -94,7 +96,8 @@ fn short_memories_come_before_passages_except_for_the_best() {
         let document = context(&mut client, &format!("'now', '{QUESTION}', {budget}"));
         let (long, short): (Vec<&Json>, Vec<&Json>) =
             memories(&document).iter().partition(|memory| memory["shortened"] == true);
-        let long = long.iter().map(|memory| tokens(&mut client, memory["content"].as_str().unwrap()));
+        let long =
+            long.iter().map(|memory| tokens(&mut client, memory["content"].as_str().unwrap()));
         (long.collect(), short.len())
     };
     let (long, short) = told(2000);
