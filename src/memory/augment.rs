@@ -105,20 +105,25 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
     let mut read = Said::of(messages);
     read.add_values(&seen);
     let Recollection { memories: mut hits, mut untold } =
-        recalled(original, read, rewrites, wanted)?;
+        recalled(original, read, rewrites, wanted, &tokens)?;
     if settings.read_contradiction_check && hits.len() > 1 {
         hits = without_contradicted(hits, wanted, &tokens)?;
     }
-    let earlier =
-        cross_session::find(original, &wanted.session_id, &wanted.caller, wanted.settings)?;
+    let earlier = cross_session::find(
+        original,
+        &wanted.session_id,
+        &wanted.caller,
+        wanted.settings,
+        &tokens,
+    )?;
     hits.retain(|hit| {
         let is_covered = cross_session::covers(&earlier, hit);
         untold.extend(hit.untold(Why::Repeated).filter(|_| is_covered));
         !is_covered
     });
-    // As memories, told whole or not at all.
-    hits.extend(earlier.into_iter().map(|part| PromptMemory { held: None, ..part }));
-    let summary = prompt_memory::summary(&wanted.key(), recall.prompt_stale_sources)?;
+    // As memories, which are told as they are or not at all.
+    hits.extend(earlier.into_iter().map(PromptMemory::into_memory));
+    let summary = prompt_memory::summary(&wanted.key(), recall.prompt_stale_sources, &tokens)?;
     let left = wanted.budget - said;
     let all = hits.iter().filter_map(|hit| hit.untold(Why::Budget)).collect();
     let hits = match settings.memory_message {
@@ -143,7 +148,7 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
     };
     untold.extend(prompt_memory::without_room(all, &hits));
     Ok(Put {
-        hits: hits.iter().map(to_json).collect(),
+        hits: hits.iter().map(PromptMemory::to_json).collect(),
         left_out: prompt_memory::untold_to_json(&untold),
     })
 }
@@ -209,25 +214,13 @@ impl Wanted<'_> {
     }
 }
 
-fn to_json(hit: &PromptMemory) -> Value {
-    // As short as SQL writes it: the nearest f64 of .85_f32 is .8500000238.
-    let score: f64 = hit.score.to_string().parse().unwrap_or_default();
-    json!({
-        "id": hit.id.to_string(),
-        "role": hit.role,
-        "content": hit.content,
-        "created_at": hit.created_at.to_iso_string(),
-        "score": score,
-        "no_longer_true": prompt_memory::marks_to_json(&hit.outdated),
-    })
-}
-
 /// The memories that the message and its rewrites find, beside what was said in the request.
 fn recalled(
     message: &str,
     said: Said,
     rewrites: Vec<String>,
     wanted: &Wanted<'_>,
+    tokens: &TokenCounter,
 ) -> PgResult<Recollection> {
     let arguments = Arguments {
         query: Some(message.to_owned()),
@@ -241,7 +234,7 @@ fn recalled(
     };
     let mut request = arguments.check(wanted.caller.clone(), wanted.settings)?;
     request.said = Some(said);
-    prompt_memory::recalled(&request)
+    prompt_memory::recalled(&request, &wanted.settings.prompts, tokens)
 }
 
 /// Further wordings of the message, as an LLM words them. Of what was said before it is shown the newest that it
@@ -289,7 +282,7 @@ fn without_contradicted(
     wanted: &Wanted<'_>,
     tokens: &TokenCounter,
 ) -> PgResult<Vec<PromptMemory>> {
-    let texts = hits.iter().map(|hit| json!(beginning(&hit.content, SHOWN_CHARS)).to_string());
+    let texts = hits.iter().map(|hit| json!(beginning(hit.text(), SHOWN_CHARS)).to_string());
     let counts = tokens.count(texts.collect());
     let mut room = wanted.room(100) - cost(&contradictions::messages(&[]), tokens);
     let fitting = counts.into_iter().take_while(|count| {
@@ -310,7 +303,7 @@ fn without_contradicted(
         .zip(&dates)
         .map(|(hit, since)| Recalled {
             role: &hit.role,
-            content: beginning(&hit.content, SHOWN_CHARS),
+            content: beginning(hit.text(), SHOWN_CHARS),
             since,
         })
         .collect();

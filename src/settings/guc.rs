@@ -159,6 +159,10 @@ settings! {
         "memory_agent.prompt_stale_sources\0", "What prompts do with turns whose facts were replaced: say so, and leave out those of which nothing holds any more (mark), leave all of them out (hide), or nothing (show).\0";
     int default_token_budget: i32 = 2000, Userset, (1, 10_000_000),
         "memory_agent.default_token_budget\0", "Token budget of memory_context when none is given.\0";
+    int memory_tokens: i32 = 200, Userset, (20, 100_000),
+        "memory_agent.memory_tokens\0", "Most tokens of a memory's text in a prompt; of a longer text, the passage around what was asked for is told.\0";
+    text prompt_metadata: String = c"", Userset, (GucFlags::default()),
+        "memory_agent.prompt_metadata\0", "Keys of metadata, separated by commas, that prompts tell of each memory that has them.\0";
     choice prompt_tokenizer: PromptTokenizer = PromptTokenizer::Cl100k, Userset, (),
         "memory_agent.prompt_tokenizer\0", "Tokens in which prompts are counted: those of the model that reads them.\0";
     real current_episode_share: f64 = 0.5, Userset, (0.0, 1.0),

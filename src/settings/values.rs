@@ -119,6 +119,8 @@ values! {
     /// How prompts are made. Budgets and limits are in tokens.
     Prompts {
         default_token_budget: i32 = guc::default_token_budget(),
+        prompt_metadata: String = guc::prompt_metadata(),
+        memory_tokens: u32 = natural(guc::memory_tokens()),
         message_overhead_tokens: u32 = natural(guc::message_overhead_tokens()),
         context_limit: u32 = natural(guc::context_limit()),
         context_margin: f64 = guc::context_margin(),

@@ -4,7 +4,9 @@
 //! Facts must not be extracted from the memories in it: they would come back as something the
 //! user said, again and again.
 
+use crate::excerpt::ELLIPSIS;
 use crate::fence;
+use serde_json::Value;
 
 /// Opens the summary of the conversation so far.
 pub const SUMMARY_HEADER: &str = "Summary of the conversation:";
@@ -19,8 +21,10 @@ pub const MESSAGE_HEADER: &str = "Current message:";
 const WAS: &str = "no longer true";
 const NOW: &str = "out of date; now";
 
-/// Longest name of a speaker, in characters.
+/// Longest name of a speaker, in characters, and longest key and value of metadata.
 const MAX_NAME: usize = 60;
+/// Most keys of metadata that are told.
+const MAX_KEYS: usize = 8;
 
 /// A recalled memory as a prompt tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,20 +44,57 @@ pub enum Outdated {
     Now(String),
 }
 
+impl Outdated {
+    /// The fact that it names.
+    #[must_use]
+    pub fn fact(&self) -> &str {
+        match self {
+            Self::Was(fact) | Self::Now(fact) => fact,
+        }
+    }
+}
+
 /// What stands in brackets before a memory: the role (`memory` for a fact), the speaker's name if it is
 /// known, and the day, as `2026-03-01`.
 #[must_use]
 pub fn label(role: &str, name: Option<&str>, day: &str) -> String {
-    let name: String = name
-        .unwrap_or_default()
-        .chars()
-        .map(|c| if c.is_control() || "[]\u{2028}\u{2029}".contains(c) { ' ' } else { c })
-        .take(MAX_NAME)
-        .collect();
+    let name: String = in_brackets(name.unwrap_or_default()).take(MAX_NAME).collect();
     match name.trim() {
         "" => format!("{role}, {day}"),
         name => format!("{role} {name}, {day}"),
     }
+}
+
+/// What stands behind a label: the values that metadata has under these keys, each with its key. Texts are quoted, so
+/// that none passes for another key; lists and objects are left out.
+#[must_use]
+pub fn cited(metadata: &Value, keys: &[&str]) -> String {
+    let mut cited = String::new();
+    for key in keys.iter().take(MAX_KEYS) {
+        let value = match &metadata[key] {
+            Value::String(text) => format!("\"{}\"", shortened(&text.replace('"', "'"))),
+            Value::Number(number) => shortened(&number.to_string()),
+            Value::Bool(value) => value.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => continue,
+        };
+        cited.push_str(&format!(", {}: {value}", shortened(key)));
+    }
+    cited
+}
+
+/// A text in one line without brackets, and with an ellipsis if it is long.
+fn shortened(text: &str) -> String {
+    let mut characters = in_brackets(text);
+    let mut kept: String = characters.by_ref().take(MAX_NAME).collect();
+    if characters.next().is_some() {
+        kept.push_str(ELLIPSIS);
+    }
+    kept
+}
+
+/// The characters of a text, blanks where one would end the brackets or the line.
+fn in_brackets(text: &str) -> impl Iterator<Item = char> {
+    text.chars().map(|c| if c.is_control() || "[]\u{2028}\u{2029}".contains(c) { ' ' } else { c })
 }
 
 /// A text with what it says and what no longer holds behind it, each in a line of its own. No line of the text
@@ -62,11 +103,11 @@ pub fn label(role: &str, name: Option<&str>, day: &str) -> String {
 pub fn marked(content: &str, outdated: &[Outdated]) -> String {
     let mut text = fence::without_marks(content, &[WAS, NOW]);
     for mark in outdated {
-        let (what, fact) = match mark {
-            Outdated::Was(fact) => (WAS, fact),
-            Outdated::Now(fact) => (NOW, fact),
+        let what = match mark {
+            Outdated::Was(_) => WAS,
+            Outdated::Now(_) => NOW,
         };
-        let fact = fact.split_whitespace().collect::<Vec<_>>().join(" ");
+        let fact = mark.fact().split_whitespace().collect::<Vec<_>>().join(" ");
         text.push_str(&format!("\n({what}: {})", fence::escaped(&fact)));
     }
     text

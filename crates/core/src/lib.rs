@@ -13,7 +13,7 @@
 //!
 //! How conversations are condensed is in [`summarize`], with [`levels`] for how much, [`material`]
 //! and [`chunk`] for what goes into one request, and [`cut`] for what is too long in the end.
-//! What of a session is in a prompt is in [`window`], [`triggers`] and [`archive`].
+//! What of a session is in a prompt is in [`window`], [`triggers`] and [`archive`], what of a long memory in [`excerpt`].
 
 pub mod answers;
 pub mod anthropic;
@@ -37,6 +37,7 @@ pub mod cut;
 pub mod earlier;
 pub mod echo;
 pub mod episodes;
+pub mod excerpt;
 pub mod extract;
 pub mod facts;
 pub mod fence;
@@ -97,3 +98,4 @@ pub mod tokens;
 pub mod triggers;
 pub mod window;
 pub mod words;
+pub mod words_sought;

@@ -4,12 +4,15 @@
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use memory_agent_core::augment::{Memory, marked, memory_line, text_block};
+use memory_agent_core::excerpt::ELLIPSIS;
 use memory_agent_core::fence;
 
 /// Most of a prompt's budget that the summary may take.
 pub const SUMMARY_SHARE: f64 = 0.25;
 /// Less of a text is not worth its heading, in tokens.
 const LEAST_CUT: i64 = 24;
+/// The best memory is sure of this part of the room, if that is enough for a passage of it.
+const BEST_PART: i64 = 3;
 /// Tokens that joining texts may cost beside those of the texts.
 const SLACK: i64 = 2;
 
@@ -27,22 +30,31 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// What fits into `share` tokens, the first ones first, and what the message costs then. What is
-    /// too long is passed over; a part of a conversation is cut at a sentence. Facts are put before the rest.
-    pub fn fit(&self, items: Vec<PromptMemory>, share: i64) -> (Vec<PromptMemory>, i64) {
+    /// What fits into `share` tokens, and what the message costs then. What is told whole comes before passages: the
+    /// place of one is that of several short memories, of which one may have the answer. Only the first one does not
+    /// wait for them, unless it takes too much. What is too long is passed over; a part of a conversation is cut at a
+    /// sentence. Facts are put before the rest.
+    pub fn fit(&self, mut items: Vec<PromptMemory>, share: i64) -> (Vec<PromptMemory>, i64) {
         // Lines are counted once; where joining them costs a token more, one more goes.
         let mut lines: Vec<String> = items.iter().map(|item| line(&item.told())).collect();
         lines.push(fence::fenced(self.heading));
         let mut counts = self.tokens.count(lines);
         let mut left = share - self.overhead - counts.pop().unwrap_or(0);
-        let mut kept = Vec::new();
-        for (mut item, count) in items.into_iter().zip(counts) {
-            let count = if count <= left { Some(count) } else { self.shorten(&mut item, left) };
-            if let Some(count) = count {
-                left -= count;
-                kept.push(item);
-            }
+        let mut places: Vec<usize> = (0..items.len()).collect();
+        let best_waits = !self.is_sure(items.first_mut(), &mut counts, share / BEST_PART);
+        places.sort_by_key(|&place| (place > 0 || best_waits) && items[place].can_wait());
+        let mut is_kept = vec![false; items.len()];
+        for place in places {
+            let count = match counts[place] {
+                count if count <= left => Some(count),
+                _ => self.shorten(&mut items[place], left),
+            };
+            left -= count.unwrap_or(0);
+            is_kept[place] = count.is_some();
         }
+        let kept = items.into_iter().zip(is_kept);
+        let mut kept: Vec<PromptMemory> =
+            kept.filter_map(|(item, is_kept)| is_kept.then_some(item)).collect();
         prompt_memory::facts_first(&mut kept);
         while let Some(text) = self.text(&kept) {
             let cost = self.tokens.count_one(&text) + self.overhead;
@@ -54,13 +66,32 @@ impl Block<'_> {
         (kept, 0)
     }
 
+    /// Whether the best memory costs at most `room` tokens, with its shorter passage if need be.
+    fn is_sure(&self, best: Option<&mut PromptMemory>, counts: &mut [i64], room: i64) -> bool {
+        let (Some(best), Some(cost)) = (best, counts.first_mut()) else { return true };
+        if *cost > room && best.swap_brief() {
+            let brief = self.tokens.count_one(&line(&best.told()));
+            if brief <= room {
+                *cost = brief;
+            } else {
+                best.swap_brief();
+            }
+        }
+        *cost <= room
+    }
+
     /// Cuts a part of a conversation so that its line has at most `left` tokens, and returns how many it has then.
     fn shorten(&self, item: &mut PromptMemory, left: i64) -> Option<i64> {
         item.held.as_ref()?;
+        let text = item.text().to_owned();
+        item.tell(String::new());
         let told = item.told();
-        let with = |content: &str| self.tokens.count_one(&line(&Memory { content, ..told }));
-        let (content, count) = self.cut(told.content, left - SLACK, with)?;
-        item.content = content;
+        let shown = |content: &str| format!("{content} {ELLIPSIS}");
+        let with = |content: &str| {
+            self.tokens.count_one(&line(&Memory { content: &shown(content), ..told }))
+        };
+        let (content, count) = self.cut(&text, left - SLACK, with)?;
+        item.tell(shown(&content));
         Some(count)
     }
 

@@ -3,13 +3,13 @@
 //! told.
 
 use crate::memory::active_model;
-use crate::memory::context::prompt_memory::{Held, PromptMemory, day};
+use crate::memory::context::prompt_memory::{self, Held, PromptMemory};
+use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
 use crate::models::{related_logit, thresholds};
 use crate::settings::{CrossSessionAgents, Effective, PromptStaleSources};
-use crate::store::archives::CONVERSATION;
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
 use crate::store::stale;
@@ -23,7 +23,7 @@ const UNCALIBRATED: f64 = 0.7;
 
 /// Whether what was said stands in one of these parts of conversations.
 pub fn covers(parts: &[PromptMemory], memory: &PromptMemory) -> bool {
-    !memory.is_fact && parts.iter().any(|part| part.content.contains(memory.content.trim()))
+    !memory.is_fact && parts.iter().any(|part| part.text().contains(memory.content.trim()))
 }
 
 /// What is told of other conversations than `session_id`: of each the part that answers the message best, the
@@ -33,6 +33,7 @@ pub fn find(
     session_id: &str,
     caller: &Caller,
     settings: &Effective,
+    tokens: &TokenCounter,
 ) -> PgResult<Vec<PromptMemory>> {
     let prompts = &settings.prompts;
     let phrases = triggers::parse(&prompts.cross_session_triggers);
@@ -60,28 +61,18 @@ pub fn find(
     });
     let mut told: Vec<PromptMemory> = Vec::new();
     for row in recall::rows(&request, recalled)? {
-        let held = Held { session_id: row.11, agent_id: agent_of(&row.13) };
+        let held = Held { session_id: row.11.clone(), agent_id: agent_of(&row.13) };
         if told.iter().any(|known| known.held.as_ref() == Some(&held)) {
             continue;
         }
-        let outdated = match settings.recall.prompt_stale_sources {
+        let mut outdated = match settings.recall.prompt_stale_sources {
             PromptStaleSources::Show => Vec::new(),
             _ => outdated(caller, &held, row.14, &row.3)?,
         };
-        told.push(PromptMemory {
-            id: row.0,
-            role: CONVERSATION.to_owned(),
-            label: format!("conversation of {}", day(row.14)),
-            content: row.3,
-            similarity: row.6,
-            score: row.4,
-            created_at: row.14,
-            outdated,
-            is_fact: false,
-            held: Some(held),
-            layer: None,
-        });
+        prompt_memory::shorten_marks(&mut outdated, tokens);
+        told.push(PromptMemory::of_conversation(row, held, outdated));
     }
+    prompt_memory::shorten(&mut told, &request, tokens);
     told.sort_by(|left, right| right.score.total_cmp(&left.score));
     Ok(told)
 }

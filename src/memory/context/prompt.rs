@@ -59,7 +59,7 @@ impl Wanted<'_> {
         let summary_block = Block { heading: SUMMARY_HEADER, overhead, tokens };
         let stale_sources = settings.recall.prompt_stale_sources;
         let (text, outdated) =
-            prompt_memory::summary(&self.key, stale_sources)?.unwrap_or_default();
+            prompt_memory::summary(&self.key, stale_sources, tokens)?.unwrap_or_default();
         let (summary, cost) = match text.as_str() {
             "" => None,
             text => summary_block.fit_text(text, &outdated, self.share(SUMMARY_SHARE, left)),
@@ -69,9 +69,10 @@ impl Wanted<'_> {
 
         let share = self.share(MEMORY_SHARE, left);
         let request = self.request()?;
-        let Recollection { mut memories, mut untold } = prompt_memory::recalled(&request)?;
+        let Recollection { mut memories, mut untold } =
+            prompt_memory::recalled(&request, &settings.prompts, tokens)?;
         let earlier =
-            cross_session::find(&self.query, &self.key.session_id, &self.caller, settings)?;
+            cross_session::find(&self.query, &self.key.session_id, &self.caller, settings, tokens)?;
         let window = Window::read(&self.key, &request, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);
@@ -116,7 +117,7 @@ impl Wanted<'_> {
         Ok(json!({
             "messages": messages,
             "summary": summary,
-            "memories": memories.iter().map(to_json).collect::<Vec<_>>(),
+            "memories": memories.iter().map(PromptMemory::to_json).collect::<Vec<_>>(),
             "cross_session": earlier.iter().map(part_to_json).collect::<Vec<_>>(),
             "left_out": prompt_memory::untold_to_json(&untold),
             "token_count": self.budget - left,
@@ -148,27 +149,12 @@ impl Wanted<'_> {
     }
 }
 
-fn to_json(memory: &PromptMemory) -> Value {
-    json!({
-        "id": memory.id.to_string(),
-        "role": memory.role,
-        "content": memory.content,
-        "created_at": memory.created_at.to_iso_string(),
-        "score": memory.score,
-        "no_longer_true": prompt_memory::marks_to_json(&memory.outdated),
-    })
-}
-
+/// A part of an archived conversation as results list it.
 fn part_to_json(part: &PromptMemory) -> Value {
-    let held = part.held.as_ref();
-    json!({
-        "id": part.id.to_string(),
-        "session_id": held.map(|held| &held.session_id),
-        "agent_id": held.map(|held| &held.agent_id),
-        "content": part.content,
-        "created_at": part.created_at.to_iso_string(),
-        "similarity": part.similarity,
-        "score": part.score,
-        "no_longer_true": prompt_memory::marks_to_json(&part.outdated),
-    })
+    let mut listed = part.to_json();
+    if let Some(held) = &part.held {
+        listed["agent_id"] = json!(held.agent_id);
+    }
+    listed["similarity"] = json!(part.similarity);
+    listed
 }

@@ -1,33 +1,46 @@
-//! Recalled memories as prompts tell them: each with who said it and when, facts before what was said, and
-//! what no longer holds marked.
+//! Recalled memories as prompts tell them: each with who said it and when, of a long one a passage, facts before what
+//! was said, and what no longer holds marked.
 
 use crate::identity::SHARED_USER;
+use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::memory::recall;
 use crate::memory::recall::echo::{Untold, Why};
 use crate::memory::recall::request::Request;
 use crate::memory::recall::stale::Treatment;
-use crate::settings::PromptStaleSources;
+use crate::settings::{PromptStaleSources, Prompts};
+use crate::store::archives::CONVERSATION;
 use crate::store::candidate_details::Detail;
 use crate::store::scope::Layer;
 use crate::store::stale::Replaced;
 use crate::store::{entries, schema, stale};
 use memory_agent_core::augment::{self, Outdated};
 use memory_agent_core::echo::normalized;
+use memory_agent_core::words_sought::Sought;
 use std::collections::{HashMap, HashSet};
 
 /// A memory, or a part of an archived conversation.
 #[derive(Clone)]
 pub struct PromptMemory {
     pub id: Uuid,
+    kind: String,
     pub role: String,
+    /// The name of who said it.
+    speaker: Option<String>,
+    session_id: Option<String>,
+    metadata: Value,
+    /// The whole text.
     pub content: String,
+    /// What is told of it instead.
+    passage: Option<String>,
+    /// A shorter passage, of the best memory.
+    brief: Option<String>,
     pub created_at: TimestampWithTimeZone,
     pub score: f32,
     pub similarity: Option<f32>,
     pub outdated: Vec<Outdated>,
     /// What stands in brackets before it.
-    pub label: String,
+    label: String,
     pub is_fact: bool,
     /// The conversation that it is a part of.
     pub held: Option<Held>,
@@ -52,18 +65,25 @@ pub struct Held {
 }
 
 impl PromptMemory {
-    fn of(row: recall::RecallRow) -> Self {
-        let metadata: Option<Value> = serde_json::from_str(&row.13.0).ok();
-        let name = metadata.as_ref().and_then(|metadata| metadata.get("name")?.as_str());
+    fn of(row: recall::RecallRow, cited: &[&str]) -> Self {
+        let metadata: Value = serde_json::from_str(&row.13.0).unwrap_or_else(|_| json!({}));
         // What a document says is not known of the user, whatever stands in its metadata.
         let is_document = row.1 == "document";
-        let (role, name) = if is_document { (row.1.clone(), None) } else { (row.2, name) };
+        let name = metadata["name"].as_str().filter(|name| !is_document && !name.trim().is_empty());
+        let role = if is_document { row.1.clone() } else { row.2 };
+        let label = augment::label(&role, name, &day(row.14)) + &augment::cited(&metadata, cited);
         Self {
             id: row.0,
-            label: augment::label(&role, name, &day(row.14)),
+            label,
             is_fact: row.1 == "fact",
+            kind: row.1,
             role,
+            speaker: name.map(str::to_owned),
+            session_id: row.11,
+            metadata,
             content: row.3,
+            passage: None,
+            brief: None,
             created_at: row.14,
             score: row.4,
             similarity: row.6,
@@ -73,14 +93,71 @@ impl PromptMemory {
         }
     }
 
+    /// A part of an archived conversation.
+    pub fn of_conversation(row: recall::RecallRow, held: Held, outdated: Vec<Outdated>) -> Self {
+        let label = format!("conversation of {}", day(row.14));
+        let memory = Self::of(row, &[]);
+        Self { role: CONVERSATION.to_owned(), label, held: Some(held), outdated, ..memory }
+    }
+
+    /// A part of a conversation that is not cut any further.
+    pub fn into_memory(self) -> Self {
+        Self { held: None, ..self }
+    }
+
     /// Why this one is not told, if recall found it.
     pub fn untold(&self, why: Why) -> Option<Untold> {
         Some(Untold { id: self.id, layer: self.layer?, why })
     }
 
+    /// The text that is told: the whole, or a passage.
+    pub fn text(&self) -> &str {
+        self.passage.as_deref().unwrap_or(&self.content)
+    }
+
+    /// Has it tell no more than this passage, and name itself, so that the whole text can be read.
+    pub fn tell(&mut self, passage: String) {
+        if self.passage.replace(passage).is_none() {
+            self.label.push_str(&format!(", part of {}", self.id));
+        }
+    }
+
+    /// Whether it is a memory of which a passage is told.
+    pub fn can_wait(&self) -> bool {
+        self.passage.is_some() && self.held.is_none()
+    }
+
+    /// Has it tell the shorter passage, or again the longer one; `false` without one.
+    pub fn swap_brief(&mut self) -> bool {
+        let has_brief = self.brief.is_some();
+        if has_brief {
+            std::mem::swap(&mut self.passage, &mut self.brief);
+        }
+        has_brief
+    }
+
     /// As a line of the prompt tells it.
     pub fn told(&self) -> augment::Memory<'_> {
-        augment::Memory { label: &self.label, content: &self.content, outdated: &self.outdated }
+        augment::Memory { label: &self.label, content: self.text(), outdated: &self.outdated }
+    }
+
+    /// As results list it.
+    pub fn to_json(&self) -> Value {
+        // As short as SQL writes it: the nearest f64 of .85_f32 is .8500000238.
+        let score: f64 = self.score.to_string().parse().unwrap_or_default();
+        json!({
+            "id": self.id.to_string(),
+            "kind": self.kind,
+            "role": self.role,
+            "speaker": self.speaker,
+            "session_id": self.session_id,
+            "content": self.text(),
+            "shortened": self.passage.is_some(),
+            "metadata": self.metadata,
+            "created_at": self.created_at.to_iso_string(),
+            "score": score,
+            "no_longer_true": marks_to_json(&self.outdated),
+        })
     }
 }
 
@@ -89,8 +166,28 @@ pub fn facts_first(memories: &mut [PromptMemory]) {
     memories.sort_by_key(|memory| !memory.is_fact);
 }
 
+/// Has long memories tell a passage around the words of the request.
+pub fn shorten(memories: &mut [PromptMemory], request: &Request, tokens: &TokenCounter) {
+    let sought = Sought::of(&format!("{}\n{}", request.query, request.rewrites.join("\n")));
+    let texts: Vec<&str> = memories.iter().map(|memory| memory.content.as_str()).collect();
+    let passages = tokens.passages(&texts, &sought, tokens.memory_tokens);
+    for (memory, passage) in memories.iter_mut().zip(passages) {
+        if let Some(passage) = passage {
+            memory.tell(passage);
+        }
+    }
+    if let Some(best) = memories.first_mut().filter(|best| best.can_wait()) {
+        let most = tokens.memory_tokens / 2;
+        best.brief = tokens.passages(&[&best.content], &sought, most).into_iter().flatten().next();
+    }
+}
+
 /// The memories that a recall finds for a prompt.
-pub fn recalled(request: &Request) -> PgResult<Recollection> {
+pub fn recalled(
+    request: &Request,
+    prompts: &Prompts,
+    tokens: &TokenCounter,
+) -> PgResult<Recollection> {
     let Some(recalled) = recall::run(request)? else { return Ok(Recollection::default()) };
     let replaced = recalled.replaced.clone();
     let mut untold = recalled.untold.clone();
@@ -102,8 +199,10 @@ pub fn recalled(request: &Request) -> PgResult<Recollection> {
         .collect();
     let mut memories = Vec::new();
     let mut texts = HashSet::new();
+    let cited: Vec<&str> =
+        prompts.prompt_metadata.split(',').map(str::trim).filter(|key| !key.is_empty()).collect();
     for row in recall::rows(request, recalled)? {
-        let memory = PromptMemory::of(row);
+        let memory = PromptMemory::of(row, &cited);
         let memory = PromptMemory { layer: layers.get(&memory.id).copied(), ..memory };
         if texts.insert(normalized(&memory.content)) {
             memories.push(memory);
@@ -112,7 +211,8 @@ pub fn recalled(request: &Request) -> PgResult<Recollection> {
         }
     }
     memories.truncate(request.settings.top_k.unwrap_or(memories.len()));
-    let marks = roles::read_as_owner(|spi| marks(spi, request, &replaced))?;
+    shorten(&mut memories, request, tokens);
+    let marks = roles::read_as_owner(|spi| marks(spi, request, &replaced, tokens))?;
     for (turn, mark) in marks {
         if let Some(memory) = memories.iter_mut().find(|memory| memory.id == turn) {
             memory.outdated.push(mark);
@@ -143,19 +243,28 @@ pub fn without_room(all: Vec<Untold>, told: &[PromptMemory]) -> Vec<Untold> {
 }
 
 /// What these turns say and what no longer holds, unless the setting wants it to be shown as true.
-pub fn outdated(request: &Request, turns: &[Uuid]) -> PgResult<Vec<(Uuid, Outdated)>> {
+pub fn outdated(
+    request: &Request,
+    turns: &[Uuid],
+    tokens: &TokenCounter,
+) -> PgResult<Vec<(Uuid, Outdated)>> {
     if request.stale == Treatment::Show {
         return Ok(Vec::new());
     }
     roles::read_as_owner(|spi| {
         let replaced = stale::replaced(spi, &request.scope, turns)?;
-        marks(spi, request, &replaced)
+        marks(spi, request, &replaced, tokens)
     })
 }
 
 /// The marks of stale turns, given each with the facts that hold instead, the newest first: the facts that
 /// were replaced, or, where they have no text, what holds.
-fn marks(spi: &Spi, request: &Request, replaced: &[Replaced]) -> PgResult<Vec<(Uuid, Outdated)>> {
+fn marks(
+    spi: &Spi,
+    request: &Request,
+    replaced: &[Replaced],
+    tokens: &TokenCounter,
+) -> PgResult<Vec<(Uuid, Outdated)>> {
     let mut newest: Vec<Replaced> = Vec::new();
     for &(turn, by) in replaced {
         match newest.iter_mut().find(|(known, _)| *known == turn) {
@@ -176,10 +285,26 @@ fn marks(spi: &Spi, request: &Request, replaced: &[Replaced]) -> PgResult<Vec<(U
             marks.push((turn, Outdated::Now(content.content.clone())));
         }
     }
-    Ok(marks)
+    let (turns, mut marks): (Vec<Uuid>, Vec<Outdated>) = marks.into_iter().unzip();
+    shorten_marks(&mut marks, tokens);
+    Ok(turns.into_iter().zip(marks).collect())
 }
 
-pub fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
+/// Leaves of long facts in marks the beginning.
+pub fn shorten_marks(marks: &mut [Outdated], tokens: &TokenCounter) {
+    let texts: Vec<&str> = marks.iter().map(Outdated::fact).collect();
+    let passages = tokens.passages(&texts, &Sought::default(), tokens.memory_tokens);
+    for (mark, passage) in marks.iter_mut().zip(passages) {
+        if let Some(passage) = passage {
+            *mark = match mark {
+                Outdated::Was(_) => Outdated::Was(passage),
+                Outdated::Now(_) => Outdated::Now(passage),
+            };
+        }
+    }
+}
+
+fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
     let mark = |mark: &Outdated| match mark {
         Outdated::Was(fact) => json!({ "was": fact }),
         Outdated::Now(fact) => json!({ "now": fact }),
@@ -191,13 +316,15 @@ pub fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
 pub fn summary(
     key: &SessionKey,
     stale_sources: PromptStaleSources,
+    tokens: &TokenCounter,
 ) -> PgResult<Option<(String, String)>> {
     roles::read_as_owner(|spi| {
         let Some(text) = sessions::summary(spi, key)? else { return Ok(None) };
-        let outdated = match stale_sources.into() {
+        let mut outdated = match stale_sources.into() {
             Treatment::Show => Vec::new(),
             _ => stale::no_longer_summarized(spi, key)?,
         };
+        shorten_marks(&mut outdated, tokens);
         Ok(Some((text, augment::marked("", &outdated))))
     })
 }

@@ -2,7 +2,9 @@
 
 use crate::models::counting;
 use crate::settings::Prompts;
+use memory_agent_core::excerpt::excerpts;
 use memory_agent_core::protocol::Encoding;
+use memory_agent_core::words_sought::Sought;
 use memory_agent_core::{cut, tokens};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -11,12 +13,18 @@ use std::convert::Infallible;
 /// once.
 pub struct TokenCounter {
     encoding: Encoding,
+    /// Most tokens of a memory's text.
+    pub memory_tokens: u32,
     failed: Cell<bool>,
 }
 
 impl TokenCounter {
     pub fn new(settings: &Prompts) -> Self {
-        Self { encoding: settings.prompt_tokenizer, failed: Cell::new(false) }
+        Self {
+            encoding: settings.prompt_tokenizer,
+            memory_tokens: settings.memory_tokens,
+            failed: Cell::new(false),
+        }
     }
 
     /// Whether the stored counts are of these tokens.
@@ -41,6 +49,14 @@ impl TokenCounter {
             Ok::<_, Infallible>(self.counts(texts.to_vec()))
         });
         cut
+    }
+
+    /// Of each of these texts the passage that is told of it in at most so many tokens; `None` for one that is told
+    /// whole.
+    pub fn passages(&self, texts: &[&str], sought: &Sought, most: u32) -> Vec<Option<String>> {
+        let mut count = |texts: &[String]| Ok::<_, Infallible>(self.counts(texts.to_vec()));
+        let Ok(passages) = excerpts(texts, sought, most, &mut count);
+        passages
     }
 
     fn counts(&self, texts: Vec<String>) -> Vec<u32> {

@@ -36,7 +36,7 @@ impl Window {
             turns.remove(0);
         }
         let ids: Vec<Uuid> = turns.iter().map(|turn| turn.id).collect();
-        let outdated = prompt_memory::outdated(request, &ids)?;
+        let outdated = prompt_memory::outdated(request, &ids, tokens)?;
         for turn in &mut turns {
             let of_turn = outdated.iter().filter(|(id, _)| *id == turn.id);
             let marks: Vec<Outdated> = of_turn.map(|(_, mark)| mark.clone()).collect();

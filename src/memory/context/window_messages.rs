@@ -49,7 +49,7 @@ fn told(
     settings: &Effective,
 ) -> PgResult<Option<Message>> {
     let stale_sources = settings.recall.prompt_stale_sources;
-    let (_, outdated) = prompt_memory::summary(key, stale_sources)?.unwrap_or_default();
+    let (_, outdated) = prompt_memory::summary(key, stale_sources, tokens)?.unwrap_or_default();
     let overhead = i64::from(settings.prompts.message_overhead_tokens);
     let block = Block { heading: SUMMARY_HEADER, overhead, tokens };
     let share = (budget as f64 * SUMMARY_SHARE) as i64;

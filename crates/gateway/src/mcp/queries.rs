@@ -2,9 +2,13 @@
 
 use super::shapes::{Entry, Event, Found, Kind, Page, Summary};
 use crate::memory::{Memory, MemoryError, Param, column};
+use memory_agent_core::excerpt::excerpts;
+use memory_agent_core::tokens::estimate_tokens;
+use memory_agent_core::words_sought::Sought;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::convert::Infallible;
 use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -18,25 +22,36 @@ const PATIENCE_WITH_MODEL: Duration = Duration::from_secs(300);
 /// The columns of an [`Entry`], in its order; times to the second.
 const ENTRY: &str = "id::text, kind, role, content, session_id, \
                      to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')";
+/// Most tokens of a text that is not asked for by its id.
+const MEMORY_TOKENS: &str =
+    "coalesce(current_setting('memory_agent.memory_tokens', true)::int4, 200)";
 
-/// The memories that answer a query, best first.
+/// The memories that answer a query, best first, and how many tokens of each may be told.
 pub async fn find(
     memory: &Memory,
     user_id: &str,
     query: &str,
     limit: i32,
-) -> Result<Vec<Found>, MemoryError> {
+) -> Result<(Vec<Found>, u32), MemoryError> {
     let sql = format!(
-        "SELECT {ENTRY}, round(score::numeric, 3)::float8 \
+        "SELECT {ENTRY}, round(score::numeric, 3)::float8, {MEMORY_TOKENS} \
            FROM memory_recall($1, user_id => $2, top_k => $3)"
     );
     let params: [Param<'_>; 3] =
         [(&query, Type::TEXT), (&user_id, Type::TEXT), (&limit, Type::INT4)];
     let rows = memory.call(user_id, PATIENCE, &sql, &params).await?;
-    rows.iter().map(|row| Ok(Found { entry: entry(row)?, score: column(row, 6)? })).collect()
+    let found = |row: &Row| Ok(Found { entry: entry(row)?, score: column(row, 6)? });
+    let found = rows.iter().map(found).collect::<Result<_, _>>()?;
+    Ok((found, memory_tokens(&rows, 7)?))
 }
 
-/// A page of the memories of a kind, newest first.
+/// The setting, as the column of every row has it.
+fn memory_tokens(rows: &[Row], at: usize) -> Result<u32, MemoryError> {
+    let setting: i32 = rows.first().map(|row| column(row, at)).transpose()?.unwrap_or_default();
+    Ok(setting.unsigned_abs())
+}
+
+/// A page of the memories of a kind, newest first. Of long ones it has the beginning.
 pub async fn list(
     memory: &Memory,
     user_id: &str,
@@ -46,7 +61,7 @@ pub async fn list(
 ) -> Result<Page, MemoryError> {
     let sql = format!(
         "SELECT {ENTRY}, \
-                to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') \
+                to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), {MEMORY_TOKENS} \
            FROM memory_list(kind => $2, user_id => $1, from_at => $3::timestamptz, from_id => $4, \
                             \"limit\" => $5) memory_entries \
           ORDER BY memory_entries.created_at DESC, memory_entries.id DESC"
@@ -67,7 +82,8 @@ pub async fn list(
     let next_cursor = last
         .map(|row| Ok(format!("{}~{}", column::<String>(row, 6)?, column::<String>(row, 0)?)))
         .transpose()?;
-    let memories = rows.iter().map(entry).collect::<Result<_, _>>()?;
+    let mut memories: Vec<Entry> = rows.iter().map(entry).collect::<Result<_, _>>()?;
+    shorten(&mut memories, "", memory_tokens(&rows, 7)?);
     Ok(Page { memories, next_cursor })
 }
 
@@ -89,10 +105,10 @@ impl Place {
 /// A memory, its metadata, and what happened to it.
 pub type Whole = (Entry, JsonObject, Vec<Event>);
 
-/// A memory that holds.
+/// A memory that holds, as a whole. Of earlier texts that are long it has the beginning.
 pub async fn get(memory: &Memory, user_id: &str, id: Uuid) -> Result<Option<Whole>, MemoryError> {
     let sql = format!(
-        "SELECT {ENTRY}, entry_metadata, \
+        "SELECT {ENTRY}, entry_metadata, {MEMORY_TOKENS}, \
                 (SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object( \
                             'at', to_char(h.at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), \
                             'event', h.op, 'text', h.content, 'reason', h.reason))), '[]') \
@@ -104,7 +120,14 @@ pub async fn get(memory: &Memory, user_id: &str, id: Uuid) -> Result<Option<Whol
     let rows = memory.call(user_id, PATIENCE, &sql, &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let metadata = read(column(row, 6)?)?;
-    Ok(Some((entry(row)?, metadata, read(column(row, 7)?)?)))
+    let mut history: Vec<Event> = read(column(row, 8)?)?;
+    let texts: Vec<&str> =
+        history.iter().map(|event| event.text.as_deref().unwrap_or_default()).collect();
+    let passages = passages(&texts, "", memory_tokens(&rows, 7)?);
+    for (event, passage) in history.iter_mut().zip(passages) {
+        event.text = passage.or(event.text.take());
+    }
+    Ok(Some((entry(row)?, metadata, history)))
 }
 
 /// Stores a fact, and returns its id, or the id of the fact that says the same.
@@ -163,9 +186,36 @@ fn entry(row: &Row) -> Result<Entry, MemoryError> {
         kind: column(row, 1)?,
         role: column(row, 2)?,
         text: column(row, 3)?,
+        shortened: false,
         session: column(row, 4)?,
         created_at: column(row, 5)?,
     })
+}
+
+/// Leaves of long texts a passage around the words of a question.
+pub fn shorten<'a>(
+    entries: impl IntoIterator<Item = &'a mut Entry>,
+    question: &str,
+    most_tokens: u32,
+) {
+    let mut entries: Vec<&mut Entry> = entries.into_iter().collect();
+    let texts: Vec<&str> = entries.iter().map(|entry| entry.text.as_str()).collect();
+    let passages = passages(&texts, question, most_tokens);
+    for (entry, passage) in entries.iter_mut().zip(passages) {
+        if let Some(passage) = passage {
+            entry.text = passage;
+            entry.shortened = true;
+        }
+    }
+}
+
+/// Of each text the passage that is told of it, by estimates of its tokens; `None` for one that is short.
+fn passages(texts: &[&str], question: &str, most_tokens: u32) -> Vec<Option<String>> {
+    let mut estimates = |texts: &[String]| {
+        Ok::<_, Infallible>(texts.iter().map(|text| estimate_tokens(text)).collect())
+    };
+    let Ok(passages) = excerpts(texts, &Sought::of(question), most_tokens, &mut estimates);
+    passages
 }
 
 fn one<'a, T: tokio_postgres::types::FromSql<'a>>(rows: &'a [Row]) -> Result<T, MemoryError> {

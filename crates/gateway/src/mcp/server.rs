@@ -136,10 +136,14 @@ impl Server {
         let (memory, user) = (&self.memory, user_id.as_str());
         match name {
             tools::SEARCH_MEMORIES => {
-                answer(Hits { memories: self.find(user, read(arguments)?).await? })
+                let asked: SearchMemories = read(arguments)?;
+                let (mut memories, most) = self.find(user, &asked).await?;
+                let entries = memories.iter_mut().map(|found| &mut found.entry);
+                queries::shorten(entries, &asked.query, most);
+                answer(Hits { memories })
             }
             tools::SEARCH => {
-                let found = self.find(user, read(arguments)?).await?;
+                let (found, _) = self.find(user, &read(arguments)?).await?;
                 answer(Results { results: found.into_iter().map(|hit| hit.entry.into()).collect() })
             }
             tools::ADD_MEMORY => {
@@ -182,7 +186,7 @@ impl Server {
         }
     }
 
-    async fn find(&self, user: &str, asked: SearchMemories) -> Result<Vec<Found>, Problem> {
+    async fn find(&self, user: &str, asked: &SearchMemories) -> Result<(Vec<Found>, u32), Problem> {
         let limit = limited(asked.limit.unwrap_or(10))?;
         Ok(queries::find(&self.memory, user, &asked.query, limit).await?)
     }

@@ -16,6 +16,9 @@ pub struct Entry {
     /// Who said it: user, assistant, system or tool; a fact has the role memory.
     pub role: String,
     pub text: String,
+    /// True where text is a passage of a long memory: get_memory returns all of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
     /// The conversation it was said in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
@@ -72,7 +75,7 @@ pub struct Event {
     pub at: String,
     /// ingest, add, import, update, supersede, delete, restore or expire.
     pub event: String,
-    /// The text then.
+    /// The text then, or the beginning of a long one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -60,7 +60,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             "Search memories",
             "Find what is remembered about a subject, best first: facts, what was said in earlier \
              conversations, passages of documents. Use it before you say that you do not know something \
-             about the user. Results may be about something else; judge by text and score.",
+             about the user. Results may be about something else; judge by text and score. Of a long memory you \
+             get a passage, marked as shortened; get_memory returns all of it.",
             Reads,
         ),
         tool::<AddMemory, Stored>(
@@ -74,13 +75,15 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         tool::<ListMemories, Page>(
             LIST_MEMORIES,
             "List memories",
-            "List memories of one kind, newest first, page by page. To find something, use search_memories.",
+            "List memories of one kind, newest first, page by page; of long ones the beginning. To find something, \
+             use search_memories.",
             Reads,
         ),
         tool::<ById, Whole>(
             GET_MEMORY,
             "Get a memory",
-            "Show one memory with its metadata and its history: earlier texts, when and why they changed.",
+            "Show one memory with its whole text, its metadata and its history: earlier texts, when and why they \
+             changed. A prompt or a search that tells a part of a memory names its id.",
             Reads,
         ),
         tool::<UpdateMemory, Stored>(

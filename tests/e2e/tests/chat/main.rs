@@ -13,6 +13,7 @@ mod failures;
 mod injections;
 mod never_over;
 mod options;
+mod passages;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]
 mod random;

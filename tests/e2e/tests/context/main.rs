@@ -4,12 +4,14 @@
 mod archive;
 mod archives;
 mod budgets;
+mod citations;
 mod cross_session;
 mod documents;
 mod injections;
 mod messages;
 mod other_sessions;
 mod outdated;
+mod passages;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]
 mod random;

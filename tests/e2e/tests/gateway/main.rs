@@ -15,6 +15,7 @@ mod leaving;
 mod limits;
 mod mcp;
 mod mem0;
+mod passages;
 mod passing;
 mod people;
 mod protocols;

@@ -79,6 +79,7 @@ max_facts_per_episode | background reflection | its effect; more than the defaul
 max_facts_per_turn | worker | its effect
 max_workers | background | its effect
 memory_message | chat | its effect, in all its forms
+memory_tokens | chat context | its effect; large, where parts of conversations are cut to fit a budget
 message_overhead_tokens | context window | its effect, and tokens counted without it
 min_episode_turns | background lifecycle reflection worker | episodes of one turn that are reflected on
 mmr_lambda | recall | its effect; 1, where a formula is about the score alone
@@ -86,6 +87,7 @@ model_dir | faults settings | its effect: other models, broken ones, none
 model_server_path | context faults gateway security settings | no model server, or a broken one
 neighbor_weight | ingest model_change recall | its effect; 0, where each turn is compared by itself
 onnxruntime_path | faults settings | its effect: a broken one, none
+prompt_metadata | context | its effect
 prompt_stale_sources | chat context | its effect
 prompt_tokenizer | context | its effect
 purge_after | background lifecycle worker | its effect: rows that are purged while the test runs

@@ -181,6 +181,52 @@ fn what_was_said_has_its_session_and_metadata() {
     assert!(said(&post(&gateway, &[], &forget).json()).1);
 }
 
+/// A client refuses answers of a hundred kilobytes: only a memory that is asked for by its id comes as a whole.
+#[test]
+fn of_long_memories_searches_and_lists_have_passages() {
+    let upstream = Upstream::saying("Never asked.");
+    let (gateway, mut client) = for_ann("mcp_passages", &upstream, &[]);
+    let answer = "The shard leader timed out because its disk was full.";
+    let mut ids = Vec::new();
+    for run in 0..3 {
+        let half = format!("Check of run {run} found nothing to report.\n").repeat(450);
+        let text = format!("{half}{answer}\n{half}");
+        let ingest = "SELECT memory_ingest('logs', 'user', $1, user_id => 'ann')::text";
+        ids.push((value::<String>(&mut client, ingest, &[&text]), text));
+    }
+    let ask = |tool: &str, arguments: Json| -> (Json, usize) {
+        let reply = post(&gateway, &[], &call(1, tool, &arguments)).json();
+        let (text, failed) = said(&reply);
+        assert!(!failed, "{tool}: {text}");
+        (serde_json::from_str(&text).unwrap(), reply.to_string().len())
+    };
+    let (found, size) = ask("search_memories", json!({"query": "shard leader timeout"}));
+    assert!(size < 12_000, "{size}: {found}");
+    let memories = found["memories"].as_array().unwrap();
+    assert_eq!(memories.len(), 3);
+    for memory in memories {
+        let text = memory["text"].as_str().unwrap();
+        assert!(memory["shortened"] == true && text.contains(answer), "{memory}");
+        assert!(text.starts_with("… ") && text.ends_with(" …"), "{memory}");
+    }
+    let (listed, size) = ask("list_memories", json!({"kind": "turn"}));
+    assert!(size < 12_000, "{size}: {listed}");
+    for memory in listed["memories"].as_array().unwrap() {
+        let text = memory["text"].as_str().unwrap();
+        assert!(memory["shortened"] == true && text.starts_with("Check of run"), "{memory}");
+    }
+    let (titles, _) = ask("search", json!({"query": "shard leader timeout"}));
+    assert!(titles["results"][0]["title"].as_str().unwrap().starts_with("Check"), "{titles}");
+    for (id, text) in &ids {
+        let (whole, _) = ask("get_memory", json!({"id": id}));
+        assert_eq!(whole["text"], *text);
+        assert!(whole.get("shortened").is_none());
+        let earlier = whole["history"][0]["text"].as_str().unwrap();
+        assert!(earlier.len() < 2000 && earlier.ends_with(" …"), "{earlier}");
+        assert_eq!(ask("fetch", json!({"id": id})).0["text"], *text);
+    }
+}
+
 #[test]
 fn without_a_database_the_tools_say_so() {
     let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();

@@ -146,6 +146,14 @@ pub const SETTINGS: &[Setting] = &[
         Choice(&["user", "session"]),
         "context::a_second_conversation_remembers_the_first",
     ),
+    ("prompt_metadata", "", "user", Text, "context::prompts_tell_metadata_that_is_named"),
+    (
+        "memory_tokens",
+        "200",
+        "user",
+        Int(20, 100_000, ""),
+        "context::a_long_memory_is_told_as_a_passage",
+    ),
     (
         "default_token_budget",
         "2000",
