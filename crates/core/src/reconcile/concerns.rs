@@ -31,10 +31,10 @@ const USERS: [&str; 22] = [
 const UNSPACED_USERS: [&str; 5] = ["ユーザー", "用户", "用戶", "使用者", "사용자"];
 
 /// What users call themselves in what they state as a fact.
-const OWN: [&str; 30] = [
-    "i", "i'm", "i've", "my", "we", "our", "ich", "mein", "meine", "wir", "unser", "unsere", "je",
-    "j'ai", "mon", "ma", "mes", "nous", "notre", "yo", "mi", "mis", "eu", "meu", "minha", "io",
-    "mio", "mia", "я", "мой",
+const OWN: [&str; 28] = [
+    "i", "i'm", "i've", "my", "we", "our", "ich", "mein", "meine", "wir", "je", "j'ai", "mon",
+    "ma", "mes", "nous", "notre", "yo", "mi", "mis", "eu", "meu", "minha", "io", "mio", "mia", "я",
+    "мой",
 ];
 const UNSPACED_OWN: [&str; 4] = ["私", "僕", "我", "저는"];
 
