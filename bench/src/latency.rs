@@ -32,6 +32,10 @@ struct Figures {
     reranked_to_raw: Samples,
     reranked_30: Samples,
     reranked_30_to_raw: Samples,
+    context: Samples,
+    context_to_recall: Samples,
+    augment: Samples,
+    augment_to_recall: Samples,
     first: Samples,
     embedding: Samples,
     nearest: Samples,
@@ -54,6 +58,7 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         }
         without_reranker(&mut client, &models, &mut questions, &mut figures)?;
         with_reranker(&mut client, &models, &mut questions, &mut figures)?;
+        prompts(&mut client, &mut questions, &mut figures)?;
         first_recall(environment, &mut questions, &mut figures)?;
         if round % STAGES_EVERY == 0 {
             steps(&mut client, &mut questions, &mut figures)?;
@@ -128,6 +133,28 @@ fn with_reranker(
     Ok(())
 }
 
+/// Prompts of a session in which nothing was said yet, each beside a recall of the same user's memory.
+fn prompts(
+    client: &mut Client,
+    questions: &mut FreshQuestions,
+    figures: &mut Figures,
+) -> Result<()> {
+    let mut recalled = Samples::default();
+    let context = format!("SELECT memory_context('new', {})", literal(&questions.another()));
+    recalled.time(|| client.simple_query(&recall(&questions.another(), true)))?;
+    figures.context.time(|| client.simple_query(&context))?;
+    figures.context_to_recall.push(figures.context.last() / recalled.last());
+    let augment = format!(
+        "SELECT memory_augment(jsonb_build_array(jsonb_build_object('role', 'user', 'content', {})), \
+                               session_id => 'new')",
+        literal(&questions.another())
+    );
+    figures.augment.time(|| client.simple_query(&augment))?;
+    recalled.time(|| client.simple_query(&recall(&questions.another(), true)))?;
+    figures.augment_to_recall.push(figures.augment.last() / recalled.last());
+    Ok(())
+}
+
 /// The texts that a recall of this question let the reranker score. Its scores are remembered by
 /// now, so that asking again costs the model server nothing.
 fn reranked_texts(client: &mut Client, question: &str) -> Result<Vec<String>> {
@@ -186,6 +213,9 @@ fn show(report: &mut Report, figures: &Figures) {
     let pool = format!("recall, defaults ({} candidates)", figures.pool.median());
     row(&pool, reranked, Some(&figures.reranked_to_raw));
     row("  raw: reranker on the same pairs", &figures.raw_rerank, None);
+    let (context, augment) = (&figures.context_to_recall, &figures.augment_to_recall);
+    row("context of a new session, to a recall", &figures.context, Some(context));
+    row("augment of a new session, to a recall", &figures.augment, Some(augment));
     row("first recall of a connection, no reranker", first, None);
     for (step, samples) in STEPS.iter().zip(&figures.steps) {
         row(&format!("step of a default recall: {step}"), samples, None);
@@ -196,6 +226,10 @@ fn show(report: &mut Report, figures: &Figures) {
         figures.plain_to_raw.median(),
         Bound::AtMost(1.5),
     );
+    for (what, ratio) in [("context", context), ("augment", augment)] {
+        let name = format!("{what} of a new session to a recall without a session");
+        report.target(&name, ratio.median(), Bound::AtMost(1.2));
+    }
     report.target(
         "recall, 30 candidates, to raw reranker",
         figures.reranked_30_to_raw.median(),
