@@ -262,7 +262,9 @@ CREATE TABLE memory_agent.attachments (
     role_column        text,
     -- The table and its columns by number: content, user, session, time, role, metadata.
     relation_oid       oid,
-    column_numbers     smallint[] NOT NULL DEFAULT '{}'
+    column_numbers     smallint[] NOT NULL DEFAULT '{}',
+    -- Whether facts are extracted from what users say in the rows.
+    extract_facts      boolean NOT NULL DEFAULT false
 );
 
 CREATE TABLE memory_agent.grants (

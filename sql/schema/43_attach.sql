@@ -10,6 +10,15 @@ CREATE FUNCTION memory_attach(
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_attach_wrapper';
 
+CREATE FUNCTION memory_attach(
+    relation regclass, content_column text, extract_facts boolean, user_id_column text DEFAULT NULL,
+    session_id_column text DEFAULT NULL, role text DEFAULT 'user',
+    metadata_columns text[] DEFAULT '{}', created_at_column text DEFAULT NULL,
+    embed text DEFAULT 'async', backfill boolean DEFAULT true, role_column text DEFAULT NULL,
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_attach_extracting_wrapper';
+
 CREATE FUNCTION memory_detach(relation text, forget boolean DEFAULT false)
     RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_detach_wrapper';

@@ -12,9 +12,45 @@ use crate::store::entries::new_id;
 
 #[pg_extern(sql = false)]
 fn memory_attach(
+    limits: WithinLimits,
+    relation: Option<pg_sys::Oid>,
+    content_column: Option<String>,
+    user_id_column: Option<String>,
+    session_id_column: Option<String>,
+    role: Option<String>,
+    metadata_columns: Option<Vec<Option<String>>>,
+    created_at_column: Option<String>,
+    embed: Option<String>,
+    backfill: Option<bool>,
+    role_column: Option<String>,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+) -> PgResult<Option<Uuid>> {
+    memory_attach_extracting(
+        limits,
+        relation,
+        content_column,
+        Some(false),
+        user_id_column,
+        session_id_column,
+        role,
+        metadata_columns,
+        created_at_column,
+        embed,
+        backfill,
+        role_column,
+        user_id,
+        agent_id,
+    )
+}
+
+/// `memory_attach` that says whether facts are extracted from the rows.
+#[pg_extern(sql = false)]
+fn memory_attach_extracting(
     _limits: WithinLimits,
     relation: Option<pg_sys::Oid>,
     content_column: Option<String>,
+    extract_facts: Option<bool>,
     user_id_column: Option<String>,
     session_id_column: Option<String>,
     role: Option<String>,
@@ -40,7 +76,14 @@ fn memory_attach(
         agent_id: agent_id.unwrap_or_else(default_agent),
         role: role.unwrap_or_else(|| "user".to_owned()),
         embed: Embed::read(embed.as_deref().unwrap_or("async"))?,
+        extract_facts: extract_facts.unwrap_or(false),
     };
+    if definition.extract_facts && definition.is_without_users() {
+        return Err(Error::invalid(
+            "facts need a user, and nothing says whose the rows are",
+            "Name user_id_column, or user_id if all rows are of one user.",
+        ));
+    }
     check(&definition)?;
     let table = table(relation)?;
     table.check_owner()?;

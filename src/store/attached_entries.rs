@@ -142,7 +142,7 @@ pub fn insert(
              extracted_at, source_relation, source_key) \
          SELECT n.id, n.user_id, $1, n.session_id, 'turn', n.role, n.content, n.content_hash, n.token_count, \
                 false, string_to_array(n.markers, chr(10)), n.metadata, n.lexemes, $2, n.doc_len, \
-                n.created_at, now(), $3, n.source_key \
+                n.created_at, CASE WHEN NOT $17 OR n.role <> 'user' THEN now() END, $3, n.source_key \
            FROM unnest($4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[], $10::int4[], \
                        $11::text[], $12::jsonb[], $13::tsvector[], $14::int4[], $15::timestamptz[], $16::jsonb[]) \
                 n(id, user_id, session_id, role, content, content_hash, token_count, markers, metadata, \
@@ -162,6 +162,7 @@ pub fn insert(
             lexemes.iter().map(|lexemes| lexemes.document_length()).collect::<Vec<_>>(),
             rows.iter().map(|row| row.created_at).collect::<Vec<_>>(),
             rows.iter().map(|row| row.row.key.clone()).collect::<Vec<_>>(),
+            source.definition.extract_facts,
         ],
     )
 }

@@ -49,11 +49,13 @@ pub struct Definition {
     pub agent_id: String,
     pub role: String,
     pub embed: Embed,
+    /// Whether facts are extracted from what users say in the rows.
+    pub extract_facts: bool,
 }
 
 record!(Definition:
     content_column user_id_column session_id_column created_at_column role_column metadata_columns user_id
-    agent_id role embed);
+    agent_id role embed extract_facts);
 
 impl Definition {
     /// Whether a row belongs to who writes it, an application perhaps, for want of anything better.
@@ -153,6 +155,13 @@ pub fn save(
             table,
             definition.columns(),
         ],
+    )?;
+    if !schema::has_0_3() {
+        return Ok(());
+    }
+    spi.run(
+        "UPDATE memory_agent.attachments a SET extract_facts = $2 WHERE a.id = $1",
+        &mut params![id, definition.extract_facts],
     )
 }
 

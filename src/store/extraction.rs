@@ -19,9 +19,12 @@ pub struct WaitingTurn {
     pub markers: Vec<String>,
     /// Whether the assistant said it.
     pub is_assistants: bool,
+    /// Whether it is a row of an attached table.
+    pub is_attached: bool,
 }
 
-record!(WaitingTurn: id content speaker created_at said_at expires_at markers is_assistants);
+record!(WaitingTurn:
+    id content speaker created_at said_at expires_at markers is_assistants is_attached);
 
 /// `e` is a turn of the user's that was not extracted from yet, or one in which the assistant decided
 /// something. Each kind has its index.
@@ -36,7 +39,7 @@ const STILL_THERE: &str = "(e.state <> 'inactive' OR e.state_reason IS NULL) \
 const COLUMNS: &str = "e.id, e.content, \
     CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
     e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.expires_at, e.markers, \
-    e.role = 'assistant'";
+    e.role = 'assistant', e.source_relation IS NOT NULL";
 
 /// Bytes of a message of the user's before a turn that is read: what was typed may stand at the end of it.
 const LONGEST_BEFORE: usize = 100_000;
@@ -170,13 +173,14 @@ pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
 }
 
 /// Scopes with waiting turns that no unfinished or dead job knows of, for example after a data-only
-/// restore without the jobs. While a dump is restored, a session without its row does not count yet.
+/// restore without the jobs. While a dump is restored, a session without its row does not count yet; sessions of
+/// attached tables have none.
 pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<String>)>> {
     spi.rows(
         &format!(
             "SELECT DISTINCT e.user_id, e.agent_id, e.session_id FROM memory_agent.entries e \
               WHERE {UNEXTRACTED} AND {STILL_THERE} \
-                AND (e.session_id IS NULL \
+                AND (e.session_id IS NULL OR e.source_relation IS NOT NULL \
                      OR EXISTS (SELECT FROM memory_agent.sessions s \
                                  WHERE s.user_id = e.user_id AND s.agent_id = e.agent_id \
                                    AND s.session_id = e.session_id)) \

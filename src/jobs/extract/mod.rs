@@ -23,6 +23,7 @@ use crate::store::extraction::{self, MessageBefore, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::schema;
+use crate::store::sessions;
 use memory_agent_core::answers::AnswerFormat;
 use memory_agent_core::earlier::{self, Earlier, EarlierMessage, LOOK_BACK};
 use memory_agent_core::extract::{self, Marks, PendingTurn};
@@ -206,6 +207,12 @@ impl ExtractTask {
             }
             if shortened {
                 self.queue_rest(spi)?;
+            }
+            // The facts of a session are counted in its row, which sessions of attached tables lack.
+            if let (Some(turn), Some(key)) =
+                (turns.iter().find(|turn| turn.is_attached), self.fact_scope().session())
+            {
+                sessions::lock(spi, &key, turn.created_at)?;
             }
             let before = self.said_before(spi, &turns)?;
             Ok((turns, before, active_model::active(spi, Kind::Embedder)?))

@@ -27,6 +27,8 @@ pub struct Decided {
     pub plan: Plan,
     /// The facts of the plan: first those of its updates, then those that it adds.
     pub facts: Vec<Fact>,
+    /// Known facts that it states again.
+    pub again: Vec<(usize, Fact)>,
     /// Facts that are kept without becoming memory, as the episode does not bear them out.
     pub unverified: Vec<Unverified>,
 }
@@ -49,6 +51,12 @@ impl Decided {
         let take_unverified = |facts: &mut Vec<Fact>| {
             unverified::of_episodes(facts, shown, turns, settings, &language)
         };
+        let mut again = Vec::new();
+        for repeated in &plan.again {
+            let mut fact: Vec<Fact> = of_episode(&repeated.fact).into_iter().collect();
+            take_unverified(&mut fact);
+            again.extend(fact.pop().map(|fact| (repeated.existing, fact)));
+        }
         let mut unverified = Vec::new();
         let mut facts = Vec::new();
         for update in std::mem::take(&mut plan.update) {
@@ -69,7 +77,7 @@ impl Decided {
         let mut added: Vec<Fact> = plan.add.iter().filter_map(added).collect();
         unverified.extend(take_unverified(&mut added));
         facts.extend(added);
-        Self { answer, plan, facts, unverified }
+        Self { answer, plan, facts, again, unverified }
     }
 
     fn updates(&self) -> impl Iterator<Item = (usize, &Fact)> {
@@ -173,7 +181,9 @@ fn changed(
 /// The known facts that may be changed: those that the plan names, and those that its facts repeat.
 fn known(spi: &Spi, work: &Reflection<'_>, decided: &Decided) -> PgResult<Vec<Uuid>> {
     let doubted = decided.plan.doubted.iter().map(|doubted| work.shown[doubted.existing].id);
-    let mut known: Vec<Uuid> = touched(work, decided).into_iter().chain(doubted).collect();
+    let again = decided.again.iter().map(|(existing, _)| work.shown[*existing].id);
+    let mut known: Vec<Uuid> =
+        touched(work, decided).into_iter().chain(doubted).chain(again).collect();
     if work.target.with_others {
         let comparison = work.target.comparison(spi);
         for fact in &decided.facts {
@@ -235,6 +245,9 @@ fn store(
     for doubted in &decided.plan.doubted {
         let turns = said_against(work, doubted, present).iter().map(|turn| turn.id).collect();
         writer.keep_against(work.shown[doubted.existing].id, turns)?;
+    }
+    for (existing, fact) in decided.again.iter().filter(|(_, fact)| is_wanted(fact)) {
+        writer.said_again(work.shown[*existing].id, fact)?;
     }
     for fact in decided.additions().iter().filter(|fact| is_wanted(fact)) {
         writer.add_or_join(fact, false)?;

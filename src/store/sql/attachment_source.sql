@@ -4,6 +4,8 @@ WITH ancestors AS (
      JOIN pg_class p ON p.oid = t.relid JOIN pg_namespace n ON n.oid = p.relnamespace)
 SELECT a.id, a.relation, c.names[1], c.names[2], c.names[3], c.names[4], c.names[5],
        array_remove(c.names[6:], NULL), a.user_id, a.agent_id, a.role, a.embed,
+       -- Until 0.2.0 there was no such column.
+       coalesce((to_jsonb(a) ->> 'extract_facts')::boolean, false),
        a.metadata_columns, r.oid, format('%I.%I', n.nspname, r.relname), r.relowner,
        ARRAY(SELECT t.attname::text
                FROM pg_index i, unnest(i.indkey::int2[]) WITH ORDINALITY k(number, position)

@@ -22,6 +22,8 @@ pub struct Plan {
     pub doubted: Vec<Removal>,
     /// New facts, in the order of the answer.
     pub add: Vec<Fact>,
+    /// Prior facts of `keep` that the answer states again, with what it states.
+    pub again: Vec<Update>,
     /// How many new or changed facts the answer held beyond the allowed number.
     pub dropped: usize,
 }
@@ -190,7 +192,15 @@ impl<'a> Planner<'a> {
             }
         }
         for (addition, beside) in additions {
-            if self.is_known(&addition.text, &plan) {
+            let repeats = |known: &str| repeats(&addition.text, known);
+            if let Some(existing) =
+                plan.keep.iter().copied().find(|kept| repeats(self.prior[*kept].content))
+            {
+                plan.again.push(Update { existing, fact: self.fact(addition, None, None) });
+                continue;
+            }
+            let updated = plan.update.iter().map(|update| &update.fact);
+            if updated.chain(&plan.add).any(|fact| repeats(&fact.text)) {
                 continue;
             }
             if plan.update.len() + plan.add.len() < max_facts {
@@ -211,14 +221,6 @@ impl<'a> Planner<'a> {
             let counts = is_failure || matches!(turn.role, "user" | "assistant");
             counts && (self.trusted || can_end(turn.content, before, known.content))
         })
-    }
-
-    /// Whether a text repeats what is known once the plan is carried out.
-    fn is_known(&self, text: &str, plan: &Plan) -> bool {
-        let kept = plan.keep.iter().map(|existing| self.prior[*existing].content);
-        let updated = plan.update.iter().map(|update| update.fact.text.as_str());
-        let added = plan.add.iter().map(|fact| fact.text.as_str());
-        kept.chain(updated).chain(added).any(|known| repeats(text, known))
     }
 
     fn fact(

@@ -62,6 +62,7 @@ fn every_action_is_carried_out() {
         remove: vec![Removal { existing: 2, turns: vec![1] }],
         doubted: Vec::new(),
         add: vec![fact("The user plays chess", &[2])],
+        again: vec![],
         dropped: 0,
     };
     assert_eq!(plan, expected);
@@ -85,7 +86,9 @@ fn an_update_to_the_same_text_is_none() {
 fn a_fact_that_is_removed_and_added_again_stays() {
     let prior = known(&["The user lives in Rome."]);
     let answer = r#"[{"action":"remove","id":1},{"action":"add","text":"The user lives in Rome"}]"#;
-    let plan = plan_of(&prior, &said(&["I still live in Rome"]), 5, answer);
+    let mut plan = plan_of(&prior, &said(&["I still live in Rome"]), 5, answer);
+    let again: Vec<_> = plan.again.drain(..).map(|one| (one.existing, one.fact.turns)).collect();
+    assert_eq!(again, [(0, vec![0])], "said again");
     assert_eq!(plan, Plan { keep: vec![0], ..Plan::default() });
 }
 
@@ -108,6 +111,8 @@ fn repetitions_are_not_added() {
     // What was replaced is no longer known, so it is no repetition.
     assert_eq!(added, ["The user has a cat", "The user lives in Rome"]);
     assert_eq!(plan.dropped, 0, "repetitions do not count");
+    let again: Vec<_> = plan.again.iter().map(|one| one.existing).collect();
+    assert_eq!(again, [1], "a fact that stays is said again");
 }
 
 /// Small models update a fact although none is meant.

@@ -2,6 +2,7 @@
 //! endpoint fails in every way it can. The LLM is a stub in the test's own process; every test has
 //! a cluster of its own, because the endpoint is a setting of the whole server.
 
+mod attached;
 mod blame;
 mod context;
 mod decisions;
