@@ -231,6 +231,10 @@ fn a_job_without_a_setting_runs_with_the_documented_default() {
             "global" => {
                 assert_eq!((default, documented("fact_scope")), (&json!(false), "session"));
             }
+            // Jobs of 0.2.0 compared facts within their session, and an update leaves sessions as they were.
+            "other_sessions" => {
+                assert_eq!((default, documented("session_recall")), (&json!(false), "user"));
+            }
             // The settings of an extraction, where no reflection is wanted.
             "extraction" => {
                 assert_eq!((default, documented("reflection")), (&Json::Null, "true"));

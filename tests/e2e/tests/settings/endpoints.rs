@@ -56,7 +56,9 @@ fn reconcile_similarity() {
     let stub = LlmStub::start(model);
     let cluster = with_llm(&stub, "memory_agent.llm_concurrency", "1");
     let mut client = cluster.database("reconcile_similarity").connect();
+    // Two users: what one session knows is compared with what another one says.
     let mut homes = |session: &str| {
+        run(&mut client, &format!("SET memory_agent.user_id = '{session}'"));
         for (turn, _) in &cities {
             ingest(&mut client, session, turn);
             drain(&mut client);
