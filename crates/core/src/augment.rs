@@ -55,12 +55,15 @@ impl Outdated {
 }
 
 /// What stands in brackets before a memory: the role (`memory` for a fact), the speaker's name if it is
-/// known, and the day, as `2026-03-01`.
+/// known, and the day, as `2026-03-01`. A name that could pass for more than a name is quoted.
 #[must_use]
 pub fn label(role: &str, name: Option<&str>, day: &str) -> String {
     let name: String = in_brackets(name.unwrap_or_default()).take(MAX_NAME).collect();
     match name.trim() {
         "" => format!("{role}, {day}"),
+        name if name.contains([',', ':', '"']) => {
+            format!("{role} \"{}\", {day}", name.replace('"', "'"))
+        }
         name => format!("{role} {name}, {day}"),
     }
 }
