@@ -2,6 +2,7 @@
 //! the writers of the table write memory, so only administrators make one, and only on tables of theirs.
 
 use crate::api::prelude::*;
+use crate::memory::endpoints;
 use crate::pg::sql_types;
 use crate::settings::{Identity, IdentityMode, LlmLimits};
 use crate::store::attached_entries as entries;
@@ -94,6 +95,12 @@ fn memory_attach_extracting(
             "nothing says whose rows of {} are: prompts of one of its sessions do not read the others",
             table.name
         );
+    }
+    if definition.extract_facts {
+        let missing = roles::read_as_owner(|spi| endpoints::missing(spi, &definition.agent_id))?;
+        if let Some(missing) = missing {
+            notice!("rows of {} wait for an LLM that extracts facts: {missing}", table.name);
+        }
     }
     let user_id = intake_user(&definition)?;
     let id = save(&table, &definition)?;

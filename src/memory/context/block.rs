@@ -13,6 +13,8 @@ pub const SUMMARY_SHARE: f64 = 0.25;
 const LEAST_CUT: i64 = 24;
 /// The best memory is sure of this part of the room, if that is enough for a passage of it.
 const BEST_PART: i64 = 3;
+/// Where a passage has no room, one of half its length may have, and so on down to this part.
+const LEAST_PART: u32 = 8;
 /// Tokens that joining texts may cost beside those of the texts.
 const SLACK: i64 = 2;
 
@@ -32,8 +34,8 @@ pub struct Block<'a> {
 impl Block<'_> {
     /// What fits into `share` tokens, and what the message costs then. What is told whole comes before passages: the
     /// place of one is that of several short memories, of which one may have the answer. Only the first one does not
-    /// wait for them, unless it takes too much. What is too long is passed over; a part of a conversation is cut at a
-    /// sentence. Facts are put before the rest.
+    /// wait for them, unless it takes too much. Where a passage has no room, a shorter one may have; a part of a
+    /// conversation is cut at a sentence. What is too long then is passed over. Facts are put before the rest.
     pub fn fit(&self, mut items: Vec<PromptMemory>, share: i64) -> (Vec<PromptMemory>, i64) {
         // Lines are counted once; where joining them costs a token more, one more goes.
         let mut lines: Vec<String> = items.iter().map(|item| line(&item.told())).collect();
@@ -41,6 +43,7 @@ impl Block<'_> {
         let mut counts = self.tokens.count(lines);
         let mut left = share - self.overhead - counts.pop().unwrap_or(0);
         let mut places: Vec<usize> = (0..items.len()).collect();
+        let best_in_full = counts.first().copied().unwrap_or(0);
         let best_waits = !self.is_sure(items.first_mut(), &mut counts, share / BEST_PART);
         places.sort_by_key(|&place| (place > 0 || best_waits) && items[place].can_wait());
         let mut is_kept = vec![false; items.len()];
@@ -51,6 +54,14 @@ impl Block<'_> {
             };
             left -= count.unwrap_or(0);
             is_kept[place] = count.is_some();
+        }
+        // What nobody else takes is the best one's.
+        if let (Some(best), Some(&brief), Some(true)) =
+            (items.first_mut(), counts.first(), is_kept.first())
+            && brief < best_in_full
+            && best_in_full <= left + brief
+        {
+            best.swap_brief();
         }
         let kept = items.into_iter().zip(is_kept);
         let mut kept: Vec<PromptMemory> =
@@ -80,9 +91,22 @@ impl Block<'_> {
         *cost <= room
     }
 
-    /// Cuts a part of a conversation so that its line has at most `left` tokens, and returns how many it has then.
+    /// Has a passage, or a part of a conversation, tell less, so that its line has at most `left` tokens, and
+    /// returns how many it has then.
     fn shorten(&self, item: &mut PromptMemory, left: i64) -> Option<i64> {
-        item.held.as_ref()?;
+        if item.held.is_none() {
+            let mut part = 2;
+            while part <= LEAST_PART
+                && item.tell_less(self.tokens.memory_tokens / part, self.tokens)
+            {
+                let count = self.tokens.count_one(&line(&item.told()));
+                if count <= left {
+                    return Some(count);
+                }
+                part *= 2;
+            }
+            return None;
+        }
         let text = item.text().to_owned();
         item.tell(String::new());
         let told = item.told();

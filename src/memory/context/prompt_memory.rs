@@ -18,6 +18,7 @@ use memory_agent_core::augment::{self, Outdated};
 use memory_agent_core::echo::normalized;
 use memory_agent_core::words_sought::Sought;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// A memory, or a part of an archived conversation.
 #[derive(Clone)]
@@ -35,6 +36,8 @@ pub struct PromptMemory {
     passage: Option<String>,
     /// A shorter passage, of the best memory.
     brief: Option<String>,
+    /// What a still shorter one would be about.
+    sought: Option<Rc<Sought>>,
     pub created_at: TimestampWithTimeZone,
     pub score: f32,
     pub similarity: Option<f32>,
@@ -84,6 +87,7 @@ impl PromptMemory {
             content: row.3,
             passage: None,
             brief: None,
+            sought: None,
             created_at: row.14,
             score: row.4,
             similarity: row.6,
@@ -136,6 +140,13 @@ impl PromptMemory {
         has_brief
     }
 
+    /// Has it tell a passage of at most so many tokens; `false` if it is none of those that tell one.
+    pub fn tell_less(&mut self, most: u32, tokens: &TokenCounter) -> bool {
+        let Some(sought) = self.sought.clone() else { return false };
+        let less = tokens.passages(&[&self.content], &sought, most).into_iter().flatten().next();
+        less.map(|less| self.tell(less)).is_some()
+    }
+
     /// As a line of the prompt tells it.
     pub fn told(&self) -> augment::Memory<'_> {
         augment::Memory { label: &self.label, content: self.text(), outdated: &self.outdated }
@@ -169,11 +180,13 @@ pub fn facts_first(memories: &mut [PromptMemory]) {
 /// Has long memories tell a passage around the words of the request.
 pub fn shorten(memories: &mut [PromptMemory], request: &Request, tokens: &TokenCounter) {
     let sought = Sought::of(&format!("{}\n{}", request.query, request.rewrites.join("\n")));
+    let sought = Rc::new(sought);
     let texts: Vec<&str> = memories.iter().map(|memory| memory.content.as_str()).collect();
     let passages = tokens.passages(&texts, &sought, tokens.memory_tokens);
     for (memory, passage) in memories.iter_mut().zip(passages) {
         if let Some(passage) = passage {
             memory.tell(passage);
+            memory.sought = Some(Rc::clone(&sought));
         }
     }
     if let Some(best) = memories.first_mut().filter(|best| best.can_wait()) {

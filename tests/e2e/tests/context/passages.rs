@@ -108,6 +108,23 @@ fn short_memories_come_before_passages_except_for_the_best() {
     assert!(long.len() == 1 && long[0] > 100, "{long:?}");
 }
 
+/// Where a memory is alone, what is told of it grows with the budget.
+#[test]
+fn a_passage_takes_the_room_that_there_is() {
+    let mut client = shared().database("context_passages_room").connect();
+    ingest(&mut client, "logs", &log(1, ANSWER));
+    let mut lengths = Vec::new();
+    for budget in [500, 700, 1000, 1400, 2000, 3000] {
+        let document = context(&mut client, &format!("'now', '{QUESTION}', {budget}"));
+        let [memory] = memories(&document) else { panic!("{budget}: {document}") };
+        let content = memory["content"].as_str().unwrap();
+        assert!(content.contains(ANSWER), "{budget}: {content}");
+        lengths.push(tokens(&mut client, content));
+    }
+    assert!(lengths.is_sorted(), "{lengths:?}");
+    assert!(lengths[0] <= 50 && lengths[5] > 100, "{lengths:?}");
+}
+
 #[test]
 fn marks_stay_and_are_short() {
     let mut client = shared().database("context_passages_marks").connect();
