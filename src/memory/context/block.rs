@@ -44,24 +44,28 @@ impl Block<'_> {
         let mut left = share - self.overhead - counts.pop().unwrap_or(0);
         let mut places: Vec<usize> = (0..items.len()).collect();
         let best_in_full = counts.first().copied().unwrap_or(0);
-        let best_waits = !self.is_sure(items.first_mut(), &mut counts, share / BEST_PART);
+        let full = self.brief(items.first_mut(), &mut counts, share / BEST_PART);
+        let best_waits = counts.first().is_some_and(|&cost| cost > share / BEST_PART);
         places.sort_by_key(|&place| (place > 0 || best_waits) && items[place].can_wait());
         let mut is_kept = vec![false; items.len()];
+        let mut is_full = false;
         for place in places {
             let count = match counts[place] {
                 count if count <= left => Some(count),
+                // What is left gets no more, and each trial is a count of its own.
+                _ if is_full && items[place].can_wait() => None,
                 _ => self.shorten(&mut items[place], left),
             };
+            is_full |= count.is_none() && items[place].can_wait();
             left -= count.unwrap_or(0);
             is_kept[place] = count.is_some();
         }
         // What nobody else takes is the best one's.
-        if let (Some(best), Some(&brief), Some(true)) =
-            (items.first_mut(), counts.first(), is_kept.first())
-            && brief < best_in_full
+        if let (Some(full), Some(best), Some(&brief), Some(true)) =
+            (full, items.first_mut(), counts.first(), is_kept.first())
             && best_in_full <= left + brief
         {
-            best.swap_brief();
+            best.tell(full);
         }
         let kept = items.into_iter().zip(is_kept);
         let mut kept: Vec<PromptMemory> =
@@ -77,18 +81,29 @@ impl Block<'_> {
         (kept, 0)
     }
 
-    /// Whether the best memory costs at most `room` tokens, with its shorter passage if need be.
-    fn is_sure(&self, best: Option<&mut PromptMemory>, counts: &mut [i64], room: i64) -> bool {
-        let (Some(best), Some(cost)) = (best, counts.first_mut()) else { return true };
-        if *cost > room && best.swap_brief() {
-            let brief = self.tokens.count_one(&line(&best.told()));
-            if brief <= room {
-                *cost = brief;
-            } else {
-                best.swap_brief();
-            }
+    /// Has the best memory tell half of its passage where that costs at most `room` tokens and the whole passage
+    /// more; returns the whole passage then.
+    fn brief(
+        &self,
+        best: Option<&mut PromptMemory>,
+        counts: &mut [i64],
+        room: i64,
+    ) -> Option<String> {
+        let (best, cost) = (best?, counts.first_mut()?);
+        if *cost <= room || !best.can_wait() {
+            return None;
         }
-        *cost <= room
+        let full = best.text().to_owned();
+        if !best.tell_less(self.tokens.memory_tokens / 2, self.tokens) {
+            return None;
+        }
+        let brief = self.tokens.count_one(&line(&best.told()));
+        if brief > room {
+            best.tell(full);
+            return None;
+        }
+        *cost = brief;
+        Some(full)
     }
 
     /// Has a passage, or a part of a conversation, tell less, so that its line has at most `left` tokens, and

@@ -34,8 +34,6 @@ pub struct PromptMemory {
     pub content: String,
     /// What is told of it instead.
     passage: Option<String>,
-    /// A shorter passage, of the best memory.
-    brief: Option<String>,
     /// What a still shorter one would be about.
     sought: Option<Rc<Sought>>,
     pub created_at: TimestampWithTimeZone,
@@ -86,7 +84,6 @@ impl PromptMemory {
             metadata,
             content: row.3,
             passage: None,
-            brief: None,
             sought: None,
             created_at: row.14,
             score: row.4,
@@ -129,15 +126,6 @@ impl PromptMemory {
     /// Whether it is a memory of which a passage is told.
     pub fn can_wait(&self) -> bool {
         self.passage.is_some() && self.held.is_none()
-    }
-
-    /// Has it tell the shorter passage, or again the longer one; `false` without one.
-    pub fn swap_brief(&mut self) -> bool {
-        let has_brief = self.brief.is_some();
-        if has_brief {
-            std::mem::swap(&mut self.passage, &mut self.brief);
-        }
-        has_brief
     }
 
     /// Has it tell a passage of at most so many tokens; `false` if it is none of those that tell one.
@@ -188,10 +176,6 @@ pub fn shorten(memories: &mut [PromptMemory], request: &Request, tokens: &TokenC
             memory.tell(passage);
             memory.sought = Some(Rc::clone(&sought));
         }
-    }
-    if let Some(best) = memories.first_mut().filter(|best| best.can_wait()) {
-        let most = tokens.memory_tokens / 2;
-        best.brief = tokens.passages(&[&best.content], &sought, most).into_iter().flatten().next();
     }
 }
 
