@@ -1,141 +1,208 @@
 #!/usr/bin/env python3
 """Fits the blend: the probability that a row answers the question, from what a recall knows of it.
 
-usage: blend.py CANDIDATES.jsonl OUT.json [--depth 8] [--depths 0,4,8,12] [--l2 3]
+usage: blend.py OUT.json CANDIDATES.jsonl... [--rows 8] [--any-embedder]
 
-blend_candidates.py writes these from a database. One line per question and candidate:
-  {"set": "a", "group": "conversation 1", "query": "q1", "kind": "answerable", "evidence": 2,
-   "id": "r7", "label": 1, "logit": -3.2 or null, "features": {...}}
-`evidence` is the number of labelled rows of the question, found or not. `kind` is `answerable`, or any other word for
-questions that the memory cannot answer; those are not fitted, only measured. `features` has the names of BASE.
+blend_candidates.py writes the candidates from a database, one line per question and memory:
+  {"set": "a", "group": "conversation 1", "query": "q1", "kind": "answerable", "evidence": 2, "size": "whole",
+   "candidates": [{"id": "r7", "label": 1, "logit": -3.2 or null, "features": {...}}, ...]}
+`evidence` is the number of labelled rows of the question, found or not. `kind` is `answerable`; `absent` and
+`elsewhere` for questions whose answer is not in the memory, because it was cut out or because the memory is another
+one; `adversarial` questions are not used. `size` is `whole` for a conversation, else the number of its rows.
+`features` are those of `memory_explain`.
 
-Two logistic regressions: `unscored` for rows without a logit orders all candidates and says which the reranker reads;
-`scored` is for the rows that it read. Both predict the same label, so their probabilities are comparable. Each set has
-half the weight (rows weigh 1 / rows of their set). Everything measured leaves one conversation of each set out.
-Needs numpy only.
+What is fitted (crates/core/src/blend.rs has the sums):
+  the row: its advantage over the best of its list, and how well that one fits. One loss for the order, the cross
+    entropy of a softmax over the candidates of whole memories, and one for the probability, the cross entropy of each
+    row in memories of every size. Each set has the same weight, and in the second loss each size.
+  words: the same second loss for rows as they are before they have an embedding.
+  read: a logistic regression over the log odds of the row and the logit of the cross-encoder.
+With --any-embedder, for which the candidates of several are given, the row knows cosines by their places between the
+least and the best alone.
+Four of five questions are taken to have an answer. Everything measured leaves a fifth of the conversations of each set
+out, and once more a set as a whole. Needs numpy and scipy.
 """
 import argparse
 import json
 from collections import defaultdict
 
 import numpy as np
+from scipy.optimize import minimize
 
-BASE = ["similarity", "gap", "lexical_share", "lexical_relative", "recency", "query_size", "other_speaker", "in_time",
-        "out_of_time", "session", "session_fit", "newest_session", "length"]
-UNSCORED = ["similarity", "gap", "lexical_share", "recency", "recency_by_size", "query_size", "other_speaker",
-            "in_time", "out_of_time", "session", "session_fit", "newest_session", "newest_by_size", "length"]
-SCORED = ["gap", "lexical_relative", "recency", "recency_by_size", "query_size", "other_speaker", "in_time",
-          "session_fit", "newest_session", "newest_by_size", "length", "logit", "logit_above_minus_4", "logit_by_size"]
+# The advantage of a row, and what counts beside it.
+ADVANTAGE = ["gap", "lexical_relative", "session_fit", "long", "other_speaker", "out_of_time", "newest_session_by_size"]
+ABSOLUTE = ["similarity", "lexical_share"]
+LEVEL = ["scope_size"]
+WORDS = ["lexical_relative", "lexical_share", "long", "other_speaker", "out_of_time", "scope_size", "query_size"]
+READ = ["log_odds", "query_size", "logit", "logit_by_size"]
+# Longer queries are not read.
+LONGEST_READ = 1.0
+# Of the rows of a question as many count, the best by their fused scores.
+ROWS = 40
+# The share of questions that have an answer.
+ANSWERABLE = 0.8
 DISCOUNT = 1 / np.log2(np.arange(10) + 2)
 
 
 class Query:
-    def __init__(self, lines):
-        first = lines[0]
-        self.set, self.group, self.kind, self.evidence = (first[k] for k in ("set", "group", "kind", "evidence"))
-        self.y = np.array([line["label"] for line in lines], float)
-        self.logit = np.array([np.nan if line["logit"] is None else line["logit"] for line in lines])
-        value = {name: np.array([line["features"][name] for line in lines], float) for name in BASE}
-        value["recency_by_size"] = value["recency"] * value["query_size"]
-        value["newest_by_size"] = value["newest_session"] * value["query_size"]
-        value["logit"] = np.nan_to_num(self.logit, nan=-11.5)
-        value["logit_above_minus_4"] = np.maximum(value["logit"] + 4, 0)
-        value["logit_by_size"] = value["logit"] * value["query_size"]
-        self.unscored = np.column_stack([value[name] for name in UNSCORED])
-        self.scored = np.column_stack([value[name] for name in SCORED])
+    def __init__(self, line, any_embedder):
+        self.set, self.group, self.kind, self.evidence, self.size = (
+            line[key] for key in ("set", "group", "kind", "evidence", "size"))
+        rows = line["candidates"]
+        self.y = np.array([row["label"] for row in rows], float)
+        self.logit = np.array([np.nan if row["logit"] is None else row["logit"] for row in rows])
+        names = [name for name in rows[0]["features"] if name != "similarity"]
+        value = {name: np.array([row["features"][name] for row in rows], float) for name in names}
+        found = [row["features"]["similarity"] for row in rows]
+        value["similarity"] = np.array([-1 if one is None else one for one in found])
+        value["newest_session_by_size"] = value["newest_session"] * value["query_size"]
+        if any_embedder:
+            value["gap"], value["similarity"] = value["gap_share"], np.zeros(len(rows))
+        self.value = value
+        self.row = np.column_stack([value[name] for name in ADVANTAGE + ABSOLUTE])
+        self.query_size = value["query_size"][0]
+        self.level = np.array([value[name][0] for name in LEVEL])
+        self.words = np.column_stack([value[name] for name in WORDS])
+        self.has_words = value["lexical_share"] > 0
+
+    @property
+    def has_answer(self):
+        return self.kind == "answerable"
 
 
-def read(path):
-    lines = defaultdict(list)
-    with open(path) as file:
-        for line in file:
-            line = json.loads(line)
-            lines[line["set"], line["kind"], line["query"]].append(line)
-    return [Query(rows) for rows in lines.values()]
-
-
-def fit(x, y, weight, l2):
-    """Penalised logistic regression by Newton steps on standardised columns; returns the raw scale."""
-    mean, deviation = x.mean(0), x.std(0)
-    deviation[deviation < 1e-9] = 1
-    z = np.column_stack([(x - mean) / deviation, np.ones(len(x))])
-    penalty = np.eye(z.shape[1]) * l2
-    penalty[-1, -1] = 0
-    b = np.zeros(z.shape[1])
-    b[-1] = np.log(y.mean() / (1 - y.mean()))
-
-    def loss(b):
-        return (weight * (np.logaddexp(0, z @ b) - y * (z @ b))).sum() + b @ penalty @ b / 2
-
-    for _ in range(50):
-        p = sigmoid(z @ b)
-        gradient = z.T @ (weight * (y - p)) - penalty @ b
-        step = np.linalg.solve((z * (weight * p * (1 - p))[:, None]).T @ z + penalty, gradient)
-        size = 1.0
-        while size > 1e-4 and loss(b + size * step) > loss(b) + 1e-9:
-            size /= 2
-        b = b + size * step
-        if np.abs(size * step).max() < 1e-6:
-            break
-    weights = b[:-1] / deviation
-    return {"weights": weights, "intercept": b[-1] - weights @ mean, "standard": b[:-1], "mean": mean,
-            "deviation": deviation}
+def read(paths, any_embedder):
+    for path in paths:
+        with open(path) as file:
+            for line in file:
+                line = json.loads(line)
+                if line["candidates"] and line["kind"] != "adversarial":
+                    yield Query(line, any_embedder)
 
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-np.clip(x, -30, 30)))
 
 
-def apply(model, x):
-    return sigmoid(x @ model["weights"] + model["intercept"])
-
-
-def set_weights(queries):
+def shares(queries, whole_only=False):
+    """The weight of each question: sets alike, sizes alike, and as many with an answer as are taken to have one."""
     count = defaultdict(int)
+    key = lambda q: (q.set, q.size, q.has_answer)
     for query in queries:
-        count[query.set] += 1
-    return np.array([len(queries) / len(count) / count[query.set] for query in queries])
+        count[key(query)] += 1
+    sets, sizes = len({k[0] for k in count}), len({k[1] for k in count})
+    return np.array([(ANSWERABLE if q.has_answer else 1 - ANSWERABLE) / count[key(q)] / sets / sizes for q in queries])
 
 
-def fit_unscored(queries, l2, pool=40):
-    """On the best `pool` rows of each question as a first fit orders them, for these are what has to be ordered."""
-    weight = set_weights(queries)
-    take = [np.arange(len(query.y)) for query in queries]
-    for _ in range(2):
-        model = fit(np.vstack([q.unscored[t] for q, t in zip(queries, take)]),
-                    np.concatenate([q.y[t] for q, t in zip(queries, take)]),
-                    np.repeat(weight, [len(t) for t in take]), l2)
-        take = [np.argsort(-apply(model, q.unscored), kind="stable")[:pool] for q in queries]
-    return model
+def fit_row(queries, scale, penalty=3e-3):
+    """The weights of the row. `scale` is the deviation of each number, the same for all fits."""
+    x = np.vstack([q.row[:ROWS] for q in queries]) / scale
+    y = np.concatenate([q.y[:ROWS] for q in queries])
+    count = np.array([len(q.y[:ROWS]) for q in queries])
+    start, of = np.r_[0, np.cumsum(count)[:-1]], np.repeat(np.arange(len(queries)), count)
+    level = np.array([q.level for q in queries])
+    level_scale = level.std(0) + 1e-9
+    level = level / level_scale
+    share = shares(queries)[of] / 10
+    found = np.add.reduceat(y, start)
+    ordered = np.array([q.size == "whole" and q.has_answer for q in queries]) & (found > 0)
+    of_set = defaultdict(int)
+    for query, counts in zip(queries, ordered):
+        of_set[query.set] += counts
+    order_share = np.array([counts / max(1, of_set[q.set]) / len(of_set) for q, counts in zip(queries, ordered)])[of]
+    target = y / np.maximum(found, 1)[of]
+    n, parts = x.shape[1], len(ADVANTAGE)
+
+    def loss(b):
+        w, intercept, of_level = b[:n], b[n], b[n + 1:]
+        score, advantage = x @ w, x[:, :parts] @ w[:parts]
+        exponential = np.exp(score - np.maximum.reduceat(score, start)[of])
+        p = exponential / np.add.reduceat(exponential, start)[of]
+        total = -(order_share * target * np.log(p + 1e-300)).sum()
+        gradient = -(x.T @ (order_share * (target - p)))
+        best = np.maximum.reduceat(advantage, start)
+        is_best = np.flatnonzero(advantage == best[of])[::-1]
+        first = np.zeros(len(start), int)
+        first[of[is_best]] = is_best
+        odds = score - best[of] + intercept + (level @ of_level)[of]
+        total += (share * (np.logaddexp(0, odds) - y * odds)).sum()
+        error = share * (sigmoid(odds) - y)
+        by_query = np.add.reduceat(error, start)
+        gradient += x.T @ error
+        gradient[:parts] -= x[first, :parts].T @ by_query
+        return total + penalty * (w @ w) / 2, np.r_[gradient + penalty * w, error.sum(), level.T @ by_query]
+
+    b = minimize(loss, np.r_[np.zeros(n), -2, np.zeros(len(LEVEL))], jac=True, method="L-BFGS-B",
+                 options={"maxiter": 500}).x
+    return {"weights": b[:n] / scale, "intercept": b[n], "level": b[n + 1:] / level_scale}
 
 
-def seen(query, unscored, depth):
-    """Which rows the reranker reads: the best `depth` of the unscored head."""
-    mask = np.zeros(len(query.y), bool)
-    mask[np.argsort(-apply(unscored, query.unscored), kind="stable")[:depth]] = True
-    return mask & np.isfinite(query.logit)
+def log_odds(model, query):
+    parts = len(ADVANTAGE)
+    advantage = query.row[:, :parts] @ model["weights"][:parts]
+    absolute = query.row[:, parts:] @ model["weights"][parts:]
+    return model["intercept"] + advantage - advantage.max() + absolute + query.level @ model["level"]
 
 
-def fit_scored(queries, unscored, depth, l2):
-    mask = [seen(query, unscored, depth) for query in queries]
-    return fit(np.vstack([q.scored[m] for q, m in zip(queries, mask)]),
-               np.concatenate([q.y[m] for q, m in zip(queries, mask)]),
-               np.repeat(set_weights(queries), [m.sum() for m in mask]), l2)
+def logistic(x, y, weight, penalty):
+    """Penalised logistic regression by Newton steps on standardised columns; returns the raw scale."""
+    mean, deviation = x.mean(0), x.std(0)
+    deviation[deviation < 1e-9] = 1
+    z = np.column_stack([(x - mean) / deviation, np.ones(len(x))])
+    ridge = np.eye(z.shape[1]) * penalty
+    ridge[-1, -1] = 0
+    b = np.zeros(z.shape[1])
+    for _ in range(30):
+        p = sigmoid(z @ b)
+        step = np.linalg.solve((z * (weight * p * (1 - p))[:, None]).T @ z + ridge, z.T @ (weight * (y - p)) - ridge @ b)
+        b = b + np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-7:
+            break
+    weights = b[:-1] / deviation
+    return {"weights": weights, "intercept": b[-1] - weights @ mean}
 
 
-def probability(query, unscored, scored, depth):
-    p = apply(unscored, query.unscored)
-    if depth:
-        mask = seen(query, unscored, depth)
-        p[mask] = apply(scored, query.scored[mask])
+def fit_words(queries):
+    queries = [q for q in queries if q.has_words.any()]
+    share = shares(queries)
+    rows = [np.flatnonzero(q.has_words)[:ROWS] for q in queries]
+    return logistic(np.vstack([q.words[r] for q, r in zip(queries, rows)]),
+                    np.concatenate([q.y[r] for q, r in zip(queries, rows)]),
+                    np.repeat(share, [len(r) for r in rows]) * len(queries) / 10, 1.0)
+
+
+def rows_read(query, odds, rows):
+    """Which rows the cross-encoder reads: the best by their log odds."""
+    if query.query_size >= LONGEST_READ:
+        return np.array([], int)
+    best = np.argsort(-odds, kind="stable")[:rows]
+    return best[np.isfinite(query.logit[best])]
+
+
+def numbers_read(query, odds, rows):
+    logit, size = query.logit[rows], query.query_size
+    return np.column_stack([odds[rows], np.full(len(rows), size), logit, logit * size])
+
+
+def fit_read(queries, odds, rows):
+    chosen = [(q, r) for q in queries if len(r := rows_read(q, odds[id(q)], rows))]
+    share = shares([q for q, _ in chosen])
+    return logistic(np.vstack([numbers_read(q, odds[id(q)], r) for q, r in chosen]),
+                    np.concatenate([q.y[r] for q, r in chosen]),
+                    np.repeat(share, [len(r) for _, r in chosen]) * len(chosen) / rows, 0.5)
+
+
+def probability(query, odds, model, rows):
+    p = sigmoid(odds)
+    if model is not None and len(r := rows_read(query, odds, rows)):
+        p[r] = sigmoid(numbers_read(query, odds, r) @ model["weights"] + model["intercept"])
     return p
 
 
-def quality(query, p):
+def quality(query, score):
     relevant = np.zeros(10)
-    best = query.y[np.argsort(-p, kind="stable")][:10]
+    best = query.y[np.argsort(-score, kind="stable")][:10]
     relevant[:len(best)] = best
-    return [relevant[:5].sum() / query.evidence, relevant.sum() / query.evidence,
+    return [relevant[:5].sum() / query.evidence,
             (relevant * DISCOUNT).sum() / DISCOUNT[:min(10, query.evidence)].sum()]
 
 
@@ -145,89 +212,89 @@ def calibration_error(p, y, bins=15):
 
 
 def area(positive, negative):
-    return np.mean([(np.sum(p > negative) + np.sum(p == negative) / 2) / len(negative) for p in positive])
+    return float(np.mean([(np.sum(p > negative) + np.sum(p == negative) / 2) / len(negative) for p in positive]))
 
 
 def interval(difference):
     draws = np.random.default_rng(0).integers(0, len(difference), (2000, len(difference)))
-    return np.percentile(difference[draws].mean(1), [2.5, 97.5])
+    return [float(x) for x in np.percentile(difference[draws].mean(1), [2.5, 97.5])]
+
+
+def report(queries, probabilities):
+    """R@5 and nDCG@10 beside those of the single arms, and how far the probabilities can be trusted."""
+    out = {}
+    for name in sorted({q.set for q in queries}):
+        mine = [q for q in queries if q.set == name and q.size == "whole" and q.has_answer]
+        values = lambda score: np.array([quality(q, score(q)) for q in mine])
+        ours = values(lambda q: probabilities[id(q)])
+        arms = {"dense": values(lambda q: q.value["similarity"]), "dense with neighbours": values(lambda q: -q.value["gap"]),
+                "BM25": values(lambda q: q.value["lexical_relative"])}
+        out[name] = {"questions": len(mine), "blend": ours.mean(0), "a perfect order": values(lambda q: q.y).mean(0)}
+        for arm, value in arms.items():
+            out[name][arm] = {"is": value.mean(0), "R@5 of the blend over it": interval((ours - value)[:, 0])}
+    for size in sorted({str(q.size) for q in queries}):
+        mine = [q for q in queries if str(q.size) == size]
+        best = lambda kind: np.array([probabilities[id(q)].max() for q in mine if q.kind == kind])
+        answerable, threshold = best("answerable"), np.percentile(best("answerable"), 10)
+        order = [np.argsort(-probabilities[id(q)], kind="stable")[:10] for q in mine]
+        row = {"calibration error": calibration_error(
+            np.concatenate([probabilities[id(q)][o] for q, o in zip(mine, order)]),
+            np.concatenate([q.y[o] for q, o in zip(mine, order)])), "threshold that keeps 90 %": float(threshold)}
+        for kind in sorted({q.kind for q in mine} - {"answerable"}):
+            row[kind] = {"area": area(answerable, best(kind)), "refused": float((best(kind) < threshold).mean())}
+        out[f"size {size}"] = row
+    return out
+
+
+def left_out(queries, part, scale, rows):
+    """The probabilities of all questions, each by a fit without its part: log odds alone, and with the rows read."""
+    odds, plain, with_logits = {}, {}, {}
+    parts = sorted({part(q) for q in queries}, key=str)
+    for name in parts:
+        model = fit_row([q for q in queries if part(q) != name], scale)
+        odds.update((id(q), log_odds(model, q)) for q in queries if part(q) == name)
+    has_logits = any(np.isfinite(q.logit).any() for q in queries)
+    for name in parts:
+        model = fit_read([q for q in queries if part(q) != name], odds, rows) if has_logits else None
+        for query in (q for q in queries if part(q) == name):
+            plain[id(query)] = sigmoid(odds[id(query)])
+            with_logits[id(query)] = probability(query, odds[id(query)], model, rows)
+    return {"no row read": plain, f"{rows} rows read": with_logits} if has_logits else {"no row read": plain}
 
 
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("candidates")
     arguments.add_argument("out")
-    arguments.add_argument("--depth", type=int, default=8, help="rows that the reranker reads, for the weights written")
-    arguments.add_argument("--depths", default="0,4,8,12", help="depths to measure")
-    arguments.add_argument("--l2", type=float, default=3.0)
+    arguments.add_argument("candidates", nargs="+")
+    arguments.add_argument("--rows", type=int, default=8, help="rows that the cross-encoder reads")
+    arguments.add_argument("--any-embedder", action="store_true", help="weights for embedders that are not known")
     arguments = arguments.parse_args()
-    everything = read(arguments.candidates)
-    answerable = [query for query in everything if query.kind == "answerable"]
-    sets = sorted({query.set for query in answerable})
-    fold = {}
-    for name in sets:
-        for index, group in enumerate(sorted({query.group for query in answerable if query.set == name})):
-            fold[name, group] = index
-    folds = sorted(set(fold.values()))
-    fold_of = lambda query: fold[query.set, query.group]
-    unscored = {f: fit_unscored([q for q in answerable if fold_of(q) != f], arguments.l2) for f in folds}
-    report, base = {}, None
-    for depth in [int(d) for d in arguments.depths.split(",")]:
-        # At a depth, only questions whose logits are there.
-        complete = lambda q: np.isfinite(q.logit).sum() and seen(q, unscored[fold_of(q)], depth).sum() >= min(
-            depth, len(q.y)) - max(1, depth // 6) if depth else True
-        chosen = [q for q in everything if complete(q)]
-        train = [q for q in chosen if q.kind == "answerable"]
-        scored = {f: fit_scored([q for q in train if fold_of(q) != f], unscored[f], depth, arguments.l2)
-                  for f in folds} if depth else {f: None for f in folds}
-        for name in sets:
-            mine = [q for q in train if q.set == name]
-            p = [probability(q, unscored[fold_of(q)], scored[fold_of(q)], depth) for q in mine]
-            without = [apply(unscored[fold_of(q)], q.unscored) for q in mine]
-            value = np.array([quality(q, x) for q, x in zip(mine, p)])
-            base = np.array([quality(q, x) for q, x in zip(mine, without)])
-            order = [np.argsort(-x, kind="stable")[:10] for x in p]
-            gain = {f"{name} against depth 0": [(value - base)[:, at].mean(), *interval((value - base)[:, at])]
-                    for name, at in (("R@5", 0), ("nDCG@10", 2))}
-            row = {"questions": len(mine), "R@5": value[:, 0].mean(), "R@10": value[:, 1].mean(),
-                   "nDCG@10": value[:, 2].mean(), **gain,
-                   "calibration error": calibration_error(np.concatenate([x[o] for x, o in zip(p, order)]),
-                                                          np.concatenate([q.y[o] for q, o in zip(mine, order)]))}
-            best = np.array([x.max() for x in p])
-            for kind in sorted({q.kind for q in everything if q.set == name} - {"answerable"}):
-                other = [probability(q, unscored[fold_of(q)], scored[fold_of(q)], depth).max()
-                         for q in chosen if q.set == name and q.kind == kind]
-                if not other:
-                    continue
-                other = np.array(other)
-                row[f"area, {kind}"] = area(best, other)
-                row[f"at threshold, {kind}"] = {
-                    str(t): [float((best >= t).mean().round(3)), float((other >= t).mean().round(3))]
-                    for t in (.02, .03, .05, .07, .1, .15, .2, .3)}
-            kept = {}
-            for t in (.02, .03, .05, .07, .1, .15, .2, .3):
-                top = [o[:5] for o in order]
-                found = sum(q.y[o].sum() for q, o in zip(mine, top))
-                left = sum(q.y[o][x[o] >= t].sum() for q, o, x in zip(mine, top, p))
-                rows = np.mean([(x[o] >= t).sum() for o, x in zip(top, p)])
-                kept[str(t)] = [round(float(left / found), 3), round(float(rows), 2)]
-            row["evidence kept of the best 5, rows left of 5"] = kept
-            report[f"{name}, depth {depth}"] = row
-            print(name, "depth", depth, json.dumps(row, default=lambda x: round(float(x), 4)))
-    model_unscored = fit_unscored(answerable, arguments.l2)
-    with_logits = [q for q in answerable if np.isfinite(q.logit).any()]
-    model_scored = fit_scored(with_logits, model_unscored, arguments.depth, arguments.l2)
-
-    def head(names, model):
-        return {"intercept": float(model["intercept"]),
-                "features": [{"name": n, "weight": float(w), "standardised_weight": float(s), "mean": float(m),
-                              "deviation": float(d)} for n, w, s, m, d in
-                             zip(names, model["weights"], model["standard"], model["mean"], model["deviation"])]}
-
-    out = {"depth": arguments.depth, "unscored": head(UNSCORED, model_unscored), "scored": head(SCORED, model_scored),
-           "measured": report}
+    queries = list(read(arguments.candidates, arguments.any_embedder))
+    groups = {name: sorted({q.group for q in queries if q.set == name}) for name in {q.set for q in queries}}
+    fold = lambda query: groups[query.set].index(query.group) % 5
+    scale = np.vstack([q.row for q in queries if q.size == "whole"]).std(0) + 1e-9
+    measured = {}
+    for title, part in (("conversations left out", fold), ("sets left out", lambda q: q.set)):
+        for name, probabilities in left_out(queries, part, scale, arguments.rows).items():
+            measured[f"{title}, {name}"] = report(queries, probabilities)
+    row = fit_row(queries, scale)
+    odds = {id(q): log_odds(row, q) for q in queries}
+    words = fit_words(queries)
+    named = lambda names, weights: {name: round(float(w), 4) for name, w in zip(names, weights)}
+    out = {"row": {"intercept": round(float(row["intercept"]), 4), **named(ADVANTAGE + ABSOLUTE, row["weights"]),
+                   **named(LEVEL, row["level"])},
+           "words": {"intercept": round(float(words["intercept"]), 4), **named(WORDS, words["weights"])}}
+    if any(np.isfinite(q.logit).any() for q in queries):
+        of_read = fit_read(queries, odds, arguments.rows)
+        out["read"] = {"intercept": round(float(of_read["intercept"]), 4), **named(READ, of_read["weights"])}
+    out["measured"] = measured
+    plain = lambda x: [round(float(v), 4) for v in x] if isinstance(x, np.ndarray) else round(float(x), 4)
     with open(arguments.out, "w") as file:
-        json.dump(out, file, indent=1, default=lambda x: round(float(x), 4))
+        json.dump(out, file, indent=1, default=plain)
+    for title, of_title in measured.items():
+        print(title)
+        for name, one in of_title.items():
+            print("  ", name, json.dumps(one, default=plain))
 
 
 if __name__ == "__main__":

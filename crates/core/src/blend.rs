@@ -1,50 +1,85 @@
 //! The learned blend: the probability that a row answers the question, from what a recall knows of both.
 //!
-//! Two logistic regressions say it. One is for rows that the cross-encoder has not read; it orders the
-//! candidates and so decides which ones it reads first. The other one has its logit as well. Cosines differ
-//! by embedder and logits by cross-encoder, so each embedder and each pair of both has weights of its own. All were
-//! fitted to the same labels, so that a row that was read and one that was not can be compared, and the
-//! probability means the same for every question. `models/blend.py` fits them; docs/ranking.md says on what, and
-//! how good they are.
+//! Three steps say it, each a sum of a few weighted numbers. The first tells what a row has before others of its
+//! list, and takes the best row for the measure. The second adds how near the row is to the question whatever else
+//! there is, and how many rows it was chosen from: so a probability means the same in a memory of three rows and in
+//! one of thousands, and all are low where nothing fits. The third has the logit of a cross-encoder as well, for rows
+//! that it read. A row without an embedding has a sum of its own, by words. Cosines differ by embedder and logits by
+//! cross-encoder, so each embedder and each pair of both has weights of its own. `models/blend.py` fits them;
+//! docs/ranking.md says on what, and how good they are.
 
 mod weights;
 
 use serde::Serialize;
-use weights::{FITTED, ReadWeights, UnreadWeights};
+use weights::{ANY_EMBEDDER, EMBEDDERS, RERANKERS, ReadWeights, RowWeights, WORDS, WordWeights};
 
 /// Characters from which on a query counts as long as can be.
 const LONG_QUERY: f64 = 250.0;
+/// Tokens from which on a row counts as long.
+const LONG_ROW: f64 = 200.0;
 /// Age in days at which recency has fallen to 1/e.
 const RECENCY_DAYS: f64 = 30.0;
 /// So many of the best rows are looked at for others of the same session.
 const NEIGHBORHOOD: usize = 10;
 /// So many of the best rows say which sessions the question may be about.
 const SESSIONS_OF: usize = 20;
-/// The weight of `asked_fresh`, set by hand. Both sets have few such questions and are indifferent between 0
+/// The weight of `asked_fresh`, set by hand. The sets have few such questions and are indifferent between 0
 /// and 1.6; a question for the latest should prefer it.
 const ASKED_FRESH: f64 = 0.8;
-/// The logit below which the cross-encoder makes no more difference.
-const LOGIT_KNEE: f64 = -4.0;
 
 /// The weights of a recall.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights {
-    unread: &'static UnreadWeights,
+    row: &'static RowWeights,
+    words: &'static WordWeights,
     read: Option<&'static ReadWeights>,
 }
 
 impl Weights {
     /// Those of an embedder and a cross-encoder by their names, without a cross-encoder if none is named.
     /// `None` if nothing was fitted to the logits of that cross-encoder, which mean something else then. An
-    /// embedder that nothing was fitted to takes the weights of bge, whose cosines are spread as usual.
+    /// embedder that nothing was fitted to has weights that do not depend on how its cosines are spread.
     #[must_use]
     pub fn of(embedder: &str, reranker: Option<&str>) -> Option<Self> {
-        let fitted = FITTED.iter().find(|fitted| fitted.embedder == embedder).unwrap_or(&FITTED[0]);
+        let of_embedder = EMBEDDERS.iter().find(|(name, _)| *name == embedder);
+        let row = of_embedder.map_or(&ANY_EMBEDDER, |(_, row)| row);
         let read = match reranker {
-            Some(name) => Some(fitted.read.iter().find(|read| read.reranker == name)?),
+            Some(name) => Some(&RERANKERS.iter().find(|(fitted, _)| *fitted == name)?.1),
             None => None,
         };
-        Some(Self { unread: &fitted.unread, read })
+        Some(Self { row, words: &WORDS, read })
+    }
+
+    /// The log odds of all candidates before a cross-encoder reads any, in their order.
+    #[must_use]
+    pub fn log_odds(self, rows: &[Features]) -> Vec<f64> {
+        let w = self.row;
+        let advantages: Vec<Option<f64>> =
+            rows.iter().map(|row| row.similarity.map(|_| row.advantage(w))).collect();
+        let best = advantages.iter().flatten().copied().reduce(f64::max).unwrap_or(0.0);
+        let with_embedding = |row: &Features, similarity: f64, advantage: f64| {
+            w.intercept + advantage - best
+                + w.similarity * similarity
+                + w.lexical_share * row.lexical_share
+                + w.scope_size * row.scope_size
+        };
+        let of_rows = rows.iter().zip(advantages);
+        of_rows
+            .map(|(row, advantage)| match (row.similarity, advantage) {
+                (Some(similarity), Some(advantage)) => with_embedding(row, similarity, advantage),
+                _ => row.by_words(self.words),
+            })
+            .collect()
+    }
+
+    /// The probability of a row with these log odds, with the logit that the cross-encoder gave it, if it has
+    /// read it.
+    #[must_use]
+    pub fn probability(self, row: &Features, log_odds: f64, logit: Option<f32>) -> f64 {
+        logistic(match (logit, self.read) {
+            (Some(logit), Some(read)) => row.read(log_odds, f64::from(logit), read),
+            _ => log_odds,
+        })
     }
 }
 
@@ -58,6 +93,8 @@ pub struct Query {
     pub asks_for_fresh: bool,
     /// The BM25 score of a row that had every word of the query as often as can be; 0 without words.
     pub best_lexical: f64,
+    /// Rows that it was asked of.
+    pub rows: u64,
 }
 
 /// The user, the agent and the id of a session: one id can be that of several.
@@ -66,7 +103,7 @@ pub type Session<'a> = (&'a str, &'a str, &'a str);
 /// What is known of a candidate before the cross-encoder reads it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row<'a> {
-    /// Cosine similarity of the row itself.
+    /// Cosine similarity of the row itself; `None` without an embedding.
     pub similarity: Option<f64>,
     /// The same with a share of its neighbours'.
     pub dense: Option<f64>,
@@ -74,8 +111,10 @@ pub struct Row<'a> {
     pub lexical: Option<f64>,
     /// At the time of the question.
     pub age_days: f64,
-    /// Lexemes that are indexed of it, with repetitions.
-    pub words: u32,
+    /// Of its text.
+    pub tokens: u32,
+    /// Whether an assistant said it.
+    pub is_assistants: bool,
     pub session: Option<Session<'a>>,
     /// Whether the query has the speaker's name; `None` if the row has no speaker.
     pub speaker_is_named: Option<bool>,
@@ -83,37 +122,38 @@ pub struct Row<'a> {
     pub is_in_time: bool,
 }
 
-/// The numbers that the regressions weigh.
+/// The numbers that are weighed.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Features {
-    /// Cosine similarity.
-    pub similarity: f64,
     /// How far its dense score lies below the best one.
     pub gap: f64,
-    /// BM25 score as a share of what the query could give.
-    pub lexical_share: f64,
+    /// The same as a share of the widest gap.
+    pub gap_share: f64,
     /// BM25 score as a share of the best row's.
     pub lexical_relative: f64,
-    /// 1 for now, falling towards 0 with age.
-    pub recency: f64,
-    /// Length of the query, 1 for long statements.
-    pub query_size: f64,
+    /// How well the rows of its session fit that are among the best ten: a sum of numbers from 0 to 1. A row without
+    /// a session is one of its own.
+    pub session_fit: f64,
+    /// How much longer than [`LONG_ROW`] tokens it is, the logarithm of how many times, multiplied by the share of
+    /// candidates that are long turns of an assistant. In a chat with an assistant most long rows are its answers,
+    /// and what the user said is short; among other rows a long one is as good as any.
+    pub long: f64,
     /// 1 if the query names a speaker of a row, and not this row's; 0 if it has none.
     pub other_speaker: f64,
-    /// 1 if the row is of a time that the query names.
-    pub in_time: f64,
     /// 1 if the query names times and the row is of none.
     pub out_of_time: f64,
-    /// Share of the best ten rows that are other rows of the same session.
-    pub session: f64,
-    /// How well the rows of its session fit that are among the best ten: a sum of numbers from 0 to 1.
-    pub session_fit: f64,
     /// 1 for the newest session that the question may be about, 1/2 for the one before, and so on.
     pub newest_session: f64,
     /// `recency` if the query asks for something recent, else 0.
     pub asked_fresh: f64,
-    /// Logarithm of the row's length.
-    pub length: f64,
+    /// Cosine similarity.
+    pub similarity: Option<f64>,
+    /// BM25 score as a share of what the query could give.
+    pub lexical_share: f64,
+    /// Logarithm of the number of rows that the query was asked of.
+    pub scope_size: f64,
+    /// Length of the query, 1 for long statements.
+    pub query_size: f64,
 }
 
 /// The features of all candidates, which come best first by their fused scores.
@@ -121,10 +161,8 @@ pub struct Features {
 pub fn features(query: &Query, rows: &[Row<'_>]) -> Vec<Features> {
     let best = |of: fn(&Row<'_>) -> Option<f64>| rows.iter().filter_map(of).fold(0.0, f64::max);
     let (best_dense, best_lexical) = (best(|row| row.dense), best(|row| row.lexical));
-    let lowest = |of: fn(&Row<'_>) -> Option<f64>| rows.iter().filter_map(of).reduce(f64::min);
-    let lowest_similarity = lowest(|row| row.similarity).unwrap_or(0.0);
-    let lowest_dense = lowest(|row| row.dense).unwrap_or(0.0);
-    let gap = |row: &Row<'_>| best_dense - row.dense.unwrap_or(lowest_dense);
+    let lowest = rows.iter().filter_map(|row| row.dense).reduce(f64::min).unwrap_or(0.0);
+    let gap = |row: &Row<'_>| best_dense - row.dense.unwrap_or(lowest);
     let widest_gap = rows.iter().map(gap).fold(0.0, f64::max);
     let names_somebody = rows.iter().any(|row| row.speaker_is_named == Some(true));
     let flag = |condition: bool| f64::from(u8::from(condition));
@@ -133,35 +171,36 @@ pub fn features(query: &Query, rows: &[Row<'_>]) -> Vec<Features> {
         (1.0 - share(gap(row), widest_gap) + share(row.lexical.unwrap_or(0.0), best_lexical)) / 2.0
     };
     let newest = newest_sessions(rows);
+    let times_long = |row: &Row<'_>| (f64::from(row.tokens) / LONG_ROW).max(1.0).ln();
+    let answers = rows.iter().filter(|row| row.is_assistants && times_long(row) > 0.0).count();
+    let answers = share(answers as f64, rows.len() as f64);
     rows.iter()
         .enumerate()
         .map(|(place, row)| {
             let recency = (-row.age_days.max(0.0) / RECENCY_DAYS).exp();
-            let of_session =
-                |other: &&Row<'_>| row.session.is_some() && other.session == row.session;
-            let in_session = rows.iter().take(NEIGHBORHOOD).filter(of_session).count();
-            let others = in_session
-                .saturating_sub(usize::from(place < NEIGHBORHOOD && row.session.is_some()));
+            let neighborhood = rows.iter().take(NEIGHBORHOOD).enumerate();
+            let of_session = neighborhood.filter(|(other_place, other)| match row.session {
+                Some(session) => other.session == Some(session),
+                None => *other_place == place,
+            });
             let lexical = row.lexical.unwrap_or(0.0);
             Features {
-                // A row without an embedding is taken for the least similar one.
-                similarity: row.similarity.unwrap_or(lowest_similarity),
                 gap: gap(row),
-                lexical_share: share(lexical, query.best_lexical),
+                gap_share: share(gap(row), widest_gap),
                 lexical_relative: share(lexical, best_lexical),
-                recency,
-                query_size: (query.chars as f64 / LONG_QUERY).min(1.0),
+                session_fit: of_session.map(|(_, other)| fit(other)).sum(),
+                long: times_long(row) * answers,
                 other_speaker: flag(names_somebody && row.speaker_is_named == Some(false)),
-                in_time: flag(query.has_time && row.is_in_time),
                 out_of_time: flag(query.has_time && !row.is_in_time),
-                session: others as f64 / NEIGHBORHOOD as f64,
-                session_fit: rows.iter().take(NEIGHBORHOOD).filter(of_session).map(fit).sum(),
                 newest_session: row
                     .session
                     .and_then(|session| newest.iter().position(|other| *other == session))
                     .map_or(0.0, |place| 1.0 / (1 + place) as f64),
                 asked_fresh: if query.asks_for_fresh { recency } else { 0.0 },
-                length: f64::from(row.words).ln_1p(),
+                similarity: row.similarity,
+                lexical_share: share(lexical, query.best_lexical),
+                scope_size: (query.rows.max(1) as f64).ln(),
+                query_size: (query.chars as f64 / LONG_QUERY).min(1.0),
             }
         })
         .collect()
@@ -183,48 +222,37 @@ fn newest_sessions<'a>(rows: &[Row<'a>]) -> Vec<Session<'a>> {
 }
 
 impl Features {
-    /// The probability of a row, with the logit that the cross-encoder gave it, if it has read it.
-    #[must_use]
-    pub fn probability(&self, logit: Option<f32>, weights: Weights) -> f64 {
-        logistic(match (logit, weights.read) {
-            (Some(logit), Some(read)) => self.read(f64::from(logit), read),
-            _ => self.unread(weights.unread),
-        })
-    }
-
-    fn unread(&self, w: &UnreadWeights) -> f64 {
-        let size = self.query_size;
-        w.intercept
-            + w.similarity * self.similarity
-            + w.gap * self.gap
-            + w.lexical_share * self.lexical_share
-            + (w.recency + w.recency_by_size * size) * self.recency
-            + w.query_size * size
-            + w.other_speaker * self.other_speaker
-            + w.in_time * self.in_time
-            + w.out_of_time * self.out_of_time
-            + w.session * self.session
-            + w.session_fit * self.session_fit
-            + (w.newest_session + w.newest_session_by_size * size) * self.newest_session
-            + ASKED_FRESH * self.asked_fresh
-            + w.length * self.length
-    }
-
-    fn read(&self, logit: f64, w: &ReadWeights) -> f64 {
-        let size = self.query_size;
-        w.intercept
-            + w.gap * self.gap
+    /// What the row has before others of its list; only differences mean something.
+    fn advantage(&self, w: &RowWeights) -> f64 {
+        w.gap * self.gap
+            + w.gap_share * self.gap_share
             + w.lexical_relative * self.lexical_relative
-            + (w.recency + w.recency_by_size * size) * self.recency
-            + w.query_size * size
-            + w.other_speaker * self.other_speaker
-            + w.in_time * self.in_time
             + w.session_fit * self.session_fit
-            + (w.newest_session + w.newest_session_by_size * size) * self.newest_session
+            + w.long * self.long
+            + w.other_speaker * self.other_speaker
+            + w.out_of_time * self.out_of_time
+            + w.newest_session_by_size * self.newest_session * self.query_size
             + ASKED_FRESH * self.asked_fresh
-            + w.length * self.length
-            + (w.logit + w.logit_by_size * size) * logit
-            + w.logit_above_knee * (logit - LOGIT_KNEE).max(0.0)
+    }
+
+    /// The log odds of a row without an embedding.
+    fn by_words(&self, w: &WordWeights) -> f64 {
+        w.intercept
+            + w.lexical_relative * self.lexical_relative
+            + w.lexical_share * self.lexical_share
+            + w.long * self.long
+            + w.other_speaker * self.other_speaker
+            + w.out_of_time * self.out_of_time
+            + w.scope_size * self.scope_size
+            + w.query_size * self.query_size
+            + ASKED_FRESH * self.asked_fresh
+    }
+
+    fn read(&self, log_odds: f64, logit: f64, w: &ReadWeights) -> f64 {
+        w.intercept
+            + w.log_odds * log_odds
+            + w.query_size * self.query_size
+            + (w.logit + w.logit_by_size * self.query_size) * logit
     }
 }
 
@@ -233,165 +261,4 @@ fn logistic(log_odds: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const SESSION: Session<'static> = ("u", "a", "s");
-
-    fn row(similarity: f64, lexical: f64) -> Row<'static> {
-        Row {
-            similarity: Some(similarity),
-            dense: Some(similarity),
-            lexical: Some(lexical),
-            age_days: 400.0,
-            words: 12,
-            ..Row::default()
-        }
-    }
-
-    #[test]
-    fn features_are_what_they_say() {
-        let query = Query { chars: 50, has_time: true, asks_for_fresh: true, best_lexical: 10.0 };
-        let rows = [
-            Row {
-                session: Some(SESSION),
-                speaker_is_named: Some(true),
-                age_days: 30.0,
-                ..row(0.8, 4.0)
-            },
-            Row {
-                session: Some(SESSION),
-                speaker_is_named: Some(false),
-                is_in_time: true,
-                ..row(0.6, 2.0)
-            },
-            Row { session: None, lexical: None, similarity: None, dense: None, ..row(0.0, 0.0) },
-        ];
-        let found = features(&query, &rows);
-        let first = Features {
-            similarity: 0.8,
-            gap: 0.0,
-            lexical_share: 0.4,
-            lexical_relative: 1.0,
-            recency: (-1.0f64).exp(),
-            query_size: 0.2,
-            other_speaker: 0.0,
-            in_time: 0.0,
-            out_of_time: 1.0,
-            session: 0.1,
-            // This row, and the other: half as many words, and similar as the least similar one.
-            session_fit: 1.25,
-            newest_session: 1.0,
-            asked_fresh: (-1.0f64).exp(),
-            length: 13.0f64.ln(),
-        };
-        assert_eq!(found[0], first);
-        assert_eq!(
-            (found[1].other_speaker, found[1].in_time, found[1].out_of_time),
-            (1.0, 1.0, 0.0)
-        );
-        assert!(
-            (found[1].gap - 0.2).abs() < 1e-12 && (found[1].lexical_relative - 0.5).abs() < 1e-12
-        );
-        assert_eq!(
-            (found[2].similarity, found[2].session, found[2].lexical_share),
-            (0.6, 0.0, 0.0)
-        );
-        assert!((found[2].gap - 0.2).abs() < 1e-12, "as far as the farthest");
-        assert_eq!((found[2].session_fit, found[2].newest_session), (0.0, 0.0));
-        assert_eq!(found[2].other_speaker, 0.0, "nobody said it");
-    }
-
-    #[test]
-    fn the_newest_session_comes_first() {
-        let of = |id, age_days| Row { session: Some(("u", "a", id)), age_days, ..row(0.5, 1.0) };
-        let places = |rows: &[Row<'_>]| -> Vec<f64> {
-            features(&Query::default(), rows).iter().map(|row| row.newest_session).collect()
-        };
-        let rows = [of("old", 90.0), of("new", 40.0), of("old", 80.0), of("newest", 2.0)];
-        assert_eq!(places(&rows), [1.0 / 3.0, 0.5, 1.0 / 3.0, 1.0]);
-        // The caller weighs the age, so it is none of the regressions' business.
-        assert_eq!(places(&[of("a", f64::INFINITY), of("b", f64::INFINITY)]), [0.0, 0.0]);
-    }
-
-    #[test]
-    fn sessions_of_one_id_are_those_of_their_agents_and_users() {
-        let of = |user, agent| Row { session: Some((user, agent, "s")), ..row(0.5, 1.0) };
-        let rows = [of("u", "a"), of("u", "b"), of("*", "a"), of("u", "a")];
-        let others: Vec<f64> =
-            features(&Query::default(), &rows).iter().map(|row| row.session).collect();
-        assert_eq!(others, [0.1, 0.0, 0.0, 0.1]);
-    }
-
-    #[test]
-    fn a_row_that_fits_is_likely_and_one_that_does_not_is_not() {
-        let query = Query { chars: 40, best_lexical: 10.0, ..Query::default() };
-        let found = features(&query, &[row(0.75, 7.0), row(0.55, 0.0)]);
-        for weights in all_weights() {
-            let of = |row: usize, logit| found[row].probability(logit, weights);
-            assert!(of(0, None) > 0.2 && of(1, None) < 0.02, "{weights:?} {found:?}");
-            let is_read = weights.read.is_some();
-            assert!(!is_read || (of(0, Some(8.0)) > 0.4 && of(0, Some(-8.0)) < 0.2), "{weights:?}");
-        }
-    }
-
-    /// Those of every embedder, without a cross-encoder and with each.
-    fn all_weights() -> impl Iterator<Item = Weights> {
-        FITTED.iter().flat_map(|fitted| {
-            let read = fitted.read.iter().map(Some).chain([None]);
-            read.map(|read| Weights { unread: &fitted.unread, read })
-        })
-    }
-
-    #[test]
-    fn weights_belong_to_the_cosines_of_an_embedder_and_the_logits_of_a_reranker() {
-        for fitted in &FITTED {
-            for read in fitted.read {
-                let found = Weights::of(fitted.embedder, Some(read.reranker)).unwrap();
-                assert!(std::ptr::eq(found.unread, &fitted.unread));
-                assert!(std::ptr::eq(found.read.unwrap(), read));
-            }
-            assert!(Weights::of(fitted.embedder, None).is_some_and(|found| found.read.is_none()));
-            assert!(Weights::of(fitted.embedder, Some("another")).is_none());
-        }
-        let another = Weights::of("another", None).unwrap();
-        assert!(std::ptr::eq(another.unread, &FITTED[0].unread));
-    }
-
-    #[test]
-    fn no_candidates_have_no_features() {
-        assert_eq!(features(&Query::default(), &[]), []);
-    }
-
-    proptest! {
-        #[test]
-        fn probabilities_are_between_zero_and_one(
-            chars in 0..10_000usize, has_time in any::<bool>(), best_lexical in 0.0..1e3f64,
-            rows in prop::collection::vec(
-                (prop::option::of(-1.0..1.0f64), prop::option::of(0.0..1e3f64), -1e6..1e6f64, any::<u32>(), any::<bool>()),
-                0..20,
-            ),
-            logit in -30.0..30.0f32,
-        ) {
-            let rows: Vec<Row> = rows
-                .into_iter()
-                .map(|(similarity, lexical, age_days, words, flag)| Row {
-                    similarity, dense: similarity, lexical, age_days, words,
-                    session: flag.then_some(SESSION), speaker_is_named: Some(flag), is_in_time: flag,
-                })
-                .collect();
-            let query = Query { chars, has_time, asks_for_fresh: has_time, best_lexical };
-            for features in features(&query, &rows) {
-                for weights in all_weights() {
-                    prop_assert!((0.0..=1.0).contains(&features.probability(None, weights)), "{features:?}");
-                    let of = |logit| features.probability(Some(logit), weights);
-                    let (low, high) = (of(logit), of(logit + 5.0));
-                    prop_assert!((0.0..=1.0).contains(&low), "{features:?}");
-                    prop_assert!(low <= high + 1e-9 || features.query_size > 0.5);
-                }
-            }
-        }
-    }
-}
+mod tests;

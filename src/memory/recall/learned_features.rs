@@ -11,17 +11,17 @@ use pgrx::pg_sys;
 /// So long after a time that a question names, what happened then is still talked about.
 const AFTERWARDS: TimeDelta = TimeDelta::days(3);
 
-/// The features of all candidates, in their order. `None` where no row was found by its embedding: the
-/// regressions do not know how to rank by words alone.
+/// The features of all candidates, in their order.
+///
+/// * `documents`: how many rows were searched.
+/// * `lexical_bound`: the BM25 score of a row that had every word as often as can be.
 pub fn features(
     request: &Request,
     details: &[Detail],
     members: &[Member],
+    documents: u64,
     lexical_bound: f64,
-) -> Option<Vec<Features>> {
-    if members.iter().all(|member| member.arms.similarity.is_none()) {
-        return None;
-    }
+) -> Vec<Features> {
     let asked_at = asked_at(request);
     let phrases = Phrases::of(&request.scope.search.text_search_config);
     let spans = phrases.times(&request.query, asked_at);
@@ -31,6 +31,7 @@ pub fn features(
         has_time: !spans.is_empty(),
         asks_for_fresh: request.asks_for_fresh,
         best_lexical: lexical_bound,
+        rows: documents,
     };
     let rows: Vec<Row<'_>> = details
         .iter()
@@ -42,7 +43,8 @@ pub fn features(
                 dense: *dense,
                 lexical: arms.lexical,
                 age_days: if request.recency_is_learned { detail.age_days } else { f64::INFINITY },
-                words: detail.words,
+                tokens: detail.token_count.max(0) as u32,
+                is_assistants: detail.role == "assistant",
                 session: detail.session(),
                 speaker_is_named: detail
                     .speaker
@@ -54,7 +56,7 @@ pub fn features(
             }
         })
         .collect();
-    Some(blend::features(&query, &rows))
+    blend::features(&query, &rows)
 }
 
 /// The moment of the question.

@@ -24,6 +24,7 @@ use crate::store::stale::Replaced;
 use crate::store::{entries, schema};
 use memory_agent_core::blend::{Features, Weights};
 use memory_agent_core::rank::{self, Candidate, Ranking};
+use memory_agent_model_server::protocol::ModelRef;
 use memory_agent_core::rerank_budget::Shortened;
 use pgrx::datum::datetime_support::now;
 use std::cell::Cell;
@@ -142,13 +143,20 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     trace.times.search = milliseconds(started);
 
     let started = Instant::now();
-    let weights = embedder.as_ref().and_then(|model| {
-        Weights::of(&model.name, reranker.as_ref().map(|model| model.name.as_str()))
-    });
+    let name = |model: &Option<ModelRef>| model.as_ref().map(|model| model.name.clone());
+    // Without an embedder all rows are ranked by words, whose weights belong to no model.
+    let weights = Weights::of(&name(&embedder).unwrap_or_default(), name(&reranker).as_deref());
     let learned = match (request.chosen.ranking, weights) {
         (RankingForm::Learned, Some(weights)) => {
-            learned_features::features(request, &details, &members, lexical_bound)
-                .map(|features| (features, weights))
+            let features = learned_features::features(
+                request,
+                &details,
+                &members,
+                trace.documents,
+                lexical_bound,
+            );
+            let log_odds = weights.log_odds(&features);
+            Some((features, log_odds, weights))
         }
         _ => None,
     };
@@ -162,10 +170,8 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     trace.recency_weight = settings.recency_weight;
     // The most promising rows are read first.
     let mut order: Vec<usize> = (0..details.len()).collect();
-    if let Some((features, weights)) = &learned {
-        let unread: Vec<f64> =
-            features.iter().map(|features| features.probability(None, *weights)).collect();
-        order.sort_by(|&a, &b| unread[b].total_cmp(&unread[a]));
+    if let Some((_, log_odds, _)) = &learned {
+        order.sort_by(|&a, &b| log_odds[b].total_cmp(&log_odds[a]));
     }
     let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace);
     trace.times.rerank = milliseconds(started);
@@ -183,11 +189,12 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let of_details = details.iter().zip(&members);
     let mut candidates: Vec<Candidate> =
         of_details.map(|(detail, member)| candidate(detail, member, &hidden)).collect();
-    if let Some((features, weights)) = &learned {
+    if let Some((features, log_odds, weights)) = &learned {
         for (place, features) in features.iter().enumerate() {
             let logit =
                 logits.as_ref().map(|logits| logits[place]).filter(|logit| logit.is_finite());
-            candidates[place].probability = Some(features.probability(logit, *weights));
+            candidates[place].probability =
+                Some(weights.probability(features, log_odds[place], logit));
         }
     }
     for &(stale, replacement) in &replaced {
@@ -212,7 +219,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         .into_iter()
         .map(|(stale, replacement)| (details[stale].id, replacement.map(|by| details[by].id)))
         .collect();
-    let features = learned.map(|(features, _)| features);
+    let features = learned.map(|(features, ..)| features);
     let untold = echoes.untold;
     Ok(Some(Recalled { details, members, features, ranking, shown, replaced, untold, trace }))
 }
