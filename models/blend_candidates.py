@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes the candidates of labelled questions for blend.py, as memory_explain shows them.
 
-usage: blend_candidates.py CONNECTION DIRECTORY [--budget MS] > CANDIDATES.jsonl
+usage: blend_candidates.py CONNECTION DIRECTORY [--rows N] > CANDIDATES.jsonl
 
 CONNECTION is libpq's, of an empty database with the extension; DIRECTORY holds corpus.jsonl and queries.jsonl, as
 `make bench` reads them. Each conversation becomes the memory of one user, and each question is asked as of its time.
 Every fourth one is also asked of the next conversation, which cannot answer it (kind "elsewhere"). The reranker reads
-every candidate, or what memory_agent.rerank_budget allows. Needs psycopg.
+every candidate, or the N most promising ones. Needs psycopg.
 """
 import argparse
 import itertools
@@ -59,7 +59,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("connection")
     arguments.add_argument("directory", type=pathlib.Path)
-    arguments.add_argument("--budget", type=int, default=0, help="rerank_budget in milliseconds; 0 is none")
+    arguments.add_argument("--rows", type=int, default=50, help="rerank_rows; 50 are all candidates")
     arguments = arguments.parse_args()
     name = arguments.directory.name
     corpus, questions = (lines(arguments.directory / file) for file in ("corpus.jsonl", "queries.jsonl"))
@@ -68,7 +68,7 @@ def main():
         last[turn["conversation_id"]] = max(turn["created_at"], last.get(turn["conversation_id"], ""))
     following = dict(zip(last, [*list(last)[1:], *list(last)[:1]]))
     with psycopg.connect(arguments.connection, autocommit=True) as connection:
-        connection.execute("SELECT set_config('memory_agent.rerank_budget', %s, false)", (str(arguments.budget),))
+        connection.execute("SELECT set_config('memory_agent.rerank_rows', %s, false)", (str(arguments.rows),))
         ids = store(connection, corpus)
         for number, question in enumerate(questions):
             own = question["conversation_id"]

@@ -81,7 +81,7 @@ CREATE FUNCTION memory_chat(
     AS 'MODULE_PATHNAME', 'memory_chat_within_wrapper';
 
 CREATE FUNCTION memory_recall(
-    query text, rerank_budget integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    query text, rerank_rows integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
     top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL,
     kinds text[] DEFAULT NULL, filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
     score_threshold real DEFAULT NULL, recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL,
@@ -91,17 +91,17 @@ CREATE FUNCTION memory_recall(
                    similarity real, lexical real, recency real, markers text[], token_count integer,
                    session_id text, episode_id uuid, metadata jsonb, created_at timestamptz)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
-    AS 'MODULE_PATHNAME', 'memory_recall_within_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_recall_reading_wrapper';
 
 CREATE FUNCTION memory_explain(
-    query text, rerank_budget integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    query text, rerank_rows integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
     top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL,
     kinds text[] DEFAULT NULL, filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
     score_threshold real DEFAULT NULL, recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL,
     rerank boolean DEFAULT NULL, query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
     agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
-    AS 'MODULE_PATHNAME', 'memory_explain_within_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_explain_reading_wrapper';
 
 CREATE FUNCTION memory_load(
     session_id text, token_budget integer, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
@@ -708,9 +708,9 @@ COMMENT ON FUNCTION memory_verify_history(text,bigint,bytea) IS
 COMMENT ON FUNCTION memory_erase(text,text,uuid,text,text) IS
     'Erases memory for good, in the tables of memory_agent, and returns how many rows of each table lost their content. Name one of: id, for an entry with its versions (by memory_update, or of the same fact_key), or a document; session_id, with agent_id, for a session; or user_id alone, for everything of that user. Also erased is what was made from nothing else: facts, traces, embeddings, jobs; and summaries and archived conversations that contain some of it, which are made again from the rest while an LLM is configured. History keeps its rows without body and reason, and adds one of op erase with counts, ids, the digest of a session''s name, and reason (at most 1000 bytes). Recorded LLM calls of the user lose their texts. The caches of the model server are emptied. Unknown ids return counts of 0. Rows of attached tables stay. Errors: 22023, also for session_id global without confirm_global, 42809 for a chunk of a document, 25001 above READ COMMITTED, 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_recall(text,integer,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[],text) IS
-    'memory_recall with a budget. rerank_budget: how long the cross-encoder may take, in milliseconds, instead of memory_agent.rerank_budget; 0 means no limit. Errors: 22023 below 0 or over 60000, 42501.';
+    'memory_recall with rerank_rows: how many of the most promising rows the cross-encoder reads, instead of memory_agent.rerank_rows; 0 means none. Errors: 22023 below 0 or over 100, 42501.';
 COMMENT ON FUNCTION memory_explain(text,integer,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[],text) IS
-    'memory_explain with the budget of memory_recall.';
+    'memory_explain with rerank_rows, as memory_recall has it.';
 COMMENT ON FUNCTION memory_load(text,integer,text,text) IS
     'memory_load within a budget. token_budget: most tokens of all rows, with memory_agent.message_overhead_tokens for each (NULL, or more than that: memory_agent.context_limit less context_margin). The summary has at most a quarter of it, and is cut at a sentence; then come the newest turns without gaps.';
 COMMENT ON FUNCTION memory_clear(text,boolean,text,text) IS

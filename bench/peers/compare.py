@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Name, module and class; those that read the same rows stand together.
 SYSTEMS = {
     "memory_agent": ("memory_agent_peer", "MemoryAgent"),
-    "memory_agent, rerank_budget = 0": ("memory_agent_peer", "WithoutBudget"),
+    "memory_agent, rerank_rows = 50": ("memory_agent_peer", "EveryRow"),
     "memory_agent, rerank => false": ("memory_agent_peer", "WithoutReranker"),
     "forty lines": ("forty_lines", "FortyLines"),
     "mem0": ("mem0_peer", "Mem0"),
@@ -44,7 +44,6 @@ SYSTEMS = {
     "agent-cli, 500 entries": ("agent_cli_peer", "AgentCliEvicting"),
 }
 PACKAGES = ("mem0ai", "langgraph-checkpoint-postgres", "agent-cli", "chromadb", "onnxruntime")
-RERANKER = "SELECT detail FROM memory_status() WHERE component = 'reranker'"
 VERSIONS = """
 SELECT 'PostgreSQL ' || current_setting('server_version') || ', ' || string_agg(name || ' ' || default_version, ', ')
 FROM pg_available_extensions WHERE name IN ('vector', 'memory_agent')"""
@@ -296,10 +295,6 @@ def compare(plan, arguments, directory, home):
     with psycopg.connect(place[0], autocommit=True) as connection:
         # What autovacuum would have done a minute later, for all systems.
         connection.execute("VACUUM ANALYZE")
-        if any(name.startswith("memory_agent") for name in systems):
-            # What its defaults may read was measured when it loaded the model, so it says how quiet the machine was.
-            (detail,) = connection.execute(RERANKER).fetchone()
-            print(f"\n{plan.title}: {detail}")
     levels = {}
     for connections in arguments.connections:
         progress(f" {connections} asking")
@@ -333,7 +328,7 @@ def main():
         directory.chmod(0o755)
         home = directory / "cluster"
         settings = ["shared_buffers=256MB", "max_wal_size=4GB", "max_connections=600", "fsync=off"]
-        settings += ["memory_agent.rerank_budget=45", f"memory_agent.inference_threads={THREADS}"]
+        settings += [f"memory_agent.inference_threads={THREADS}"]
         try:
             options = [part for setting in settings for part in ("-c", setting)]
             subprocess.run([*cluster, "start", str(home), "--preload", *options], check=True)

@@ -9,13 +9,13 @@ BATCH = 200
 
 
 class MemoryAgent:
-    stored_as, knows_time, arguments, budget = "memory_agent", True, "", None
+    stored_as, knows_time, arguments, rows = "memory_agent", True, "", None
 
     def __init__(self, conninfo, _directory):
         self.connection = psycopg.connect(conninfo, autocommit=True)
         self.connection.execute("SET client_min_messages = error")
-        if self.budget is not None:
-            self.connection.execute(f"SET memory_agent.rerank_budget = {self.budget}")
+        if self.rows is not None:
+            self.connection.execute(f"SET memory_agent.rerank_rows = {self.rows}")
         self.recall_sql = (
             "SELECT metadata ->> 'row' FROM memory_recall(%s, user_id => %s, "
             f"as_of => %s::timestamptz, top_k => %s{self.arguments})"
@@ -51,8 +51,9 @@ class MemoryAgent:
         self.connection.execute("SELECT memory_erase(user_id => 'nobody')")
 
 
-class WithoutBudget(MemoryAgent):
-    budget = 0
+class EveryRow(MemoryAgent):
+    # All candidates.
+    rows = 50
 
 
 class WithoutReranker(MemoryAgent):

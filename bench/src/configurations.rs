@@ -38,7 +38,7 @@ impl Base {
 /// What leaves nothing but the two arms and their fusion.
 const LATER_STEPS_OFF: Settings = &[
     ("ranking", "weighted"),
-    ("rerank_budget", "0"),
+    ("rerank_rows", "100"),
     ("rerank", "off"),
     ("score_threshold", "0"),
     ("recency_weight", "0"),
@@ -120,13 +120,13 @@ const NO_RERANKER_NOW: Configuration =
 const DEFAULTS: Configuration = Configuration::new("defaults, as_of", Base::Defaults, &[]);
 const DEFAULTS_NOW: Configuration = Configuration::new("defaults, now", Base::Defaults, &[]).now();
 
-/// As 0.2.0 ranked.
-const BEFORE: Settings = &[("ranking", "weighted"), ("rerank_budget", "0")];
+/// As 0.2.0 ranked, but for long rows, of which the cross-encoder read the beginning.
+const BEFORE: Settings = &[("ranking", "weighted"), ("rerank_rows", "100")];
 const WEIGHTED_RANKING: Configuration =
     Configuration::new("defaults of 0.2.0, as_of", Base::Defaults, BEFORE);
 const WEIGHTED_RANKING_NOW: Configuration =
     Configuration::new("defaults of 0.2.0, now", Base::Defaults, BEFORE).now();
-const SAME_BUDGET: Configuration =
+const SAME_ROWS: Configuration =
     Configuration::new("weighted ranking, as_of", Base::Defaults, &[("ranking", "weighted")]);
 
 // The defaults with one step changed, for what each step gives or takes.
@@ -188,7 +188,7 @@ pub const PLANS: [Plan; 2] = [
             DEFAULTS,
             WEIGHTED_RANKING_NOW,
             WEIGHTED_RANKING,
-            SAME_BUDGET,
+            SAME_ROWS,
             DEFAULTS_WITHOUT_NEIGHBORS,
             NO_RECENCY,
             NO_FRESHNESS,
@@ -220,7 +220,7 @@ pub const PLANS: [Plan; 2] = [
             NO_RERANKER,
             DEFAULTS,
             WEIGHTED_RANKING,
-            SAME_BUDGET,
+            SAME_ROWS,
             DEFAULTS_WITHOUT_NEIGHBORS,
             NO_RECENCY,
             NO_FRESHNESS,

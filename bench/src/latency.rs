@@ -121,13 +121,13 @@ fn with_reranker(
     figures.reranked_to_raw.push(figures.reranked.last() / figures.raw_rerank.last());
 
     let question = questions.another();
-    // All of them, however long that takes.
+    // All of them.
     client.batch_execute(&format!(
-        "SET memory_agent.max_candidates = {FEWER_CANDIDATES}; SET memory_agent.rerank_budget = 0"
+        "SET memory_agent.max_candidates = {FEWER_CANDIDATES}; SET memory_agent.rerank_rows = 100"
     ))?;
     figures.reranked_30.time(|| client.simple_query(&recall(&question, true)))?;
     let batch = reranked_texts(client, &question)?;
-    client.batch_execute("RESET memory_agent.max_candidates; RESET memory_agent.rerank_budget")?;
+    client.batch_execute("RESET memory_agent.max_candidates; RESET memory_agent.rerank_rows")?;
     figures.raw_rerank_30.add(rerank_raw(models, &question, &batch)?);
     figures.reranked_30_to_raw.push(figures.reranked_30.last() / figures.raw_rerank_30.last());
     Ok(())

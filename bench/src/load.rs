@@ -23,9 +23,9 @@ const CONNECTIONS: [usize; 3] = [1, 8, 32];
 /// A step between two questions of a run that no number of questions is a multiple of, so that those that
 /// come together are of different conversations.
 const STRIDE: usize = 7919;
-const UNLIMITED: &str = "without a budget";
+const EVERY_ROW: &str = "every candidate read";
 const CONFIGURATIONS: [(&str, &str); 3] =
-    [("defaults", ""), ("without a budget", ""), ("without reranker", ", rerank => false")];
+    [("defaults", ""), (EVERY_ROW, ""), ("without reranker", ", rerank => false")];
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
     for plan in &PLANS {
@@ -50,11 +50,11 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
                     database: &database,
                     dataset: &dataset,
                     ids: &ids,
-                    has_budget: name != UNLIMITED,
+                    reads_every_row: name == EVERY_ROW,
                 };
-                let before = cut_short(&mut client)?;
+                let before = refused(&mut client)?;
                 let mut run = scene.ask(plan, connections, arguments)?;
-                run.cut_short = cut_short(&mut client)? - before;
+                run.refused = refused(&mut client)? - before;
                 runs.push((connections, name, run));
             }
         }
@@ -78,10 +78,10 @@ fn forget(environment: &Environment) -> Result<()> {
     Err(format!("no model server listens in {}", directory.display()).into())
 }
 
-/// Reranks that were cut short by load so far.
-fn cut_short(client: &mut Client) -> Result<i64> {
+/// Reranks that were refused so far.
+fn refused(client: &mut Client) -> Result<i64> {
     let row = client.query_one(
-        "SELECT (regexp_match(detail, '(\\d+) reranks cut short'))[1]::bigint \
+        "SELECT (regexp_match(detail, '(\\d+) reranks refused'))[1]::bigint \
            FROM memory_status() WHERE component = 'model server'",
         &[],
     )?;
@@ -93,7 +93,7 @@ struct Scene<'a> {
     database: &'a str,
     dataset: &'a Dataset,
     ids: &'a HashMap<String, String>,
-    has_budget: bool,
+    reads_every_row: bool,
 }
 
 #[derive(Default)]
@@ -102,7 +102,7 @@ struct Run {
     measures: Vec<Measures>,
     /// Answers a second.
     rate: f64,
-    cut_short: i64,
+    refused: i64,
 }
 
 impl Scene<'_> {
@@ -134,8 +134,8 @@ impl Scene<'_> {
     fn one(&self, plan: &Plan, arguments: &str, next: &AtomicUsize) -> Result<Run> {
         let mut client = self.environment.cluster.connect(self.database);
         client.batch_execute("SET client_min_messages = error")?;
-        if !self.has_budget {
-            client.batch_execute("SET memory_agent.rerank_budget = 0")?;
+        if self.reads_every_row {
+            client.batch_execute("SET memory_agent.rerank_rows = 100")?;
         }
         let recall = client.prepare(&format!(
             "SELECT id::text FROM memory_recall($1, user_id => $2, top_k => {DEPTH}, \
@@ -167,8 +167,7 @@ impl Scene<'_> {
 fn show(report: &mut Report, plan: &Plan, runs: &[(usize, &str, Run)]) {
     let questions = runs.first().map_or(0, |(_, _, run)| run.times.len());
     report.section(&format!("Load: {}, n = {questions}, ms", plan.title));
-    let header =
-        ["connections", "", "p50", "p95", "a second", "cut short", "R@5", "R@10", "nDCG@10"];
+    let header = ["connections", "", "p50", "p95", "a second", "refused", "R@5", "R@10", "nDCG@10"];
     let mut table = Table::new(&header);
     let mut figures = Vec::new();
     for (connections, name, run) in runs {
@@ -180,7 +179,7 @@ fn show(report: &mut Report, plan: &Plan, runs: &[(usize, &str, Run)]) {
             format!("{p50:.1}"),
             format!("{p95:.1}"),
             format!("{:.1}", run.rate),
-            run.cut_short.to_string(),
+            run.refused.to_string(),
             format!("{:.3}", mean.recall_5),
             format!("{:.3}", mean.recall_10),
             format!("{:.3}", mean.ndcg_10),
@@ -188,7 +187,7 @@ fn show(report: &mut Report, plan: &Plan, runs: &[(usize, &str, Run)]) {
         table.row(cells);
         figures.push(json!({
             "connections": connections, "configuration": name, "ms": run.times.summary(),
-            "a second": run.rate, "cut short": run.cut_short, "R@5": mean.recall_5,
+            "a second": run.rate, "refused": run.refused, "R@5": mean.recall_5,
             "R@10": mean.recall_10, "nDCG@10": mean.ndcg_10,
         }));
     }

@@ -38,10 +38,10 @@ CREATE FUNCTION memory_recall(
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
     AS 'MODULE_PATHNAME', 'memory_recall_wrapper';
 
--- With a budget for the cross-encoder. It has no default, and the agent comes last, so that no call fits both: but for
--- the budget, arguments at the same place have the same type.
+-- With the rows that the cross-encoder reads. They have no default, and the agent comes last, so that no call fits
+-- both: but for these rows, arguments at the same place have the same type.
 CREATE FUNCTION memory_recall(
-    query text, rerank_budget integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    query text, rerank_rows integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
     top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL,
     kinds text[] DEFAULT NULL, filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
     score_threshold real DEFAULT NULL, recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL,
@@ -51,7 +51,7 @@ CREATE FUNCTION memory_recall(
                    similarity real, lexical real, recency real, markers text[], token_count integer,
                    session_id text, episode_id uuid, metadata jsonb, created_at timestamptz)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
-    AS 'MODULE_PATHNAME', 'memory_recall_within_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_recall_reading_wrapper';
 
 CREATE FUNCTION memory_explain(
     query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
@@ -63,14 +63,14 @@ CREATE FUNCTION memory_explain(
     AS 'MODULE_PATHNAME', 'memory_explain_wrapper';
 
 CREATE FUNCTION memory_explain(
-    query text, rerank_budget integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    query text, rerank_rows integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
     top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL,
     kinds text[] DEFAULT NULL, filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
     score_threshold real DEFAULT NULL, recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL,
     rerank boolean DEFAULT NULL, query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
     agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
-    AS 'MODULE_PATHNAME', 'memory_explain_within_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_explain_reading_wrapper';
 
 CREATE FUNCTION memory_context(
     session_id text, query text, token_budget integer DEFAULT NULL, user_id text DEFAULT NULL,

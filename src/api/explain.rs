@@ -8,11 +8,10 @@ use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled, last_times};
 use crate::store::scope::Layer;
 use memory_agent_core::rank::DroppedAt;
-use memory_agent_core::rerank_budget::Shortened;
 use serde_json::{Value, json};
 
 recalling!(memory_explain(; agent_id;) -> PgResult<JsonbText>: explained);
-recalling!(memory_explain_within(rerank_budget;; agent_id) -> PgResult<JsonbText>: explained);
+recalling!(memory_explain_reading(rerank_rows;; agent_id) -> PgResult<JsonbText>: explained);
 
 fn explained(arguments: Arguments, caller: Caller) -> PgResult<JsonbText> {
     let document = arguments.with_settings(caller, |request| {
@@ -37,7 +36,6 @@ fn document(recalled: &Recalled) -> Value {
         "mode": trace.search_mode,
         "embedding": trace.embedding,
         "reranking": trace.reranking,
-        "rerank_shortened_by": trace.shortened.map(Shortened::as_str),
         "ranking": trace.ranking,
         "recency_weight": trace.recency_weight,
         "milliseconds": {

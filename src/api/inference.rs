@@ -59,8 +59,7 @@ fn memory_rerank(
         return Ok(Vec::new());
     }
     let model = active(Kind::Reranker)?;
-    let scores = models::current().rerank(&model, &query, documents, 0, true)?;
-    Ok(scores.logits.into_iter().flatten().collect())
+    Ok(models::current().rerank(&model, &query, documents, true)?.unwrap_or_default())
 }
 
 #[pg_extern(sql = false)]

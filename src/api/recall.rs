@@ -5,14 +5,14 @@ use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{RecallRow, answer};
 
 /// Declares a function with the arguments of `memory_recall`, which gives them and the caller to another one: the
-/// budget after the query, if there is one, and the agent at its place or at the end.
+/// number of rows to read after the query, if there is one, and the agent at its place or at the end.
 macro_rules! recalling {
-    ($function:ident($($budget:ident)?; $($agent:ident)?; $($last:ident)?) -> $returned:ty: $answer:ident) => {
+    ($function:ident($($rows:ident)?; $($agent:ident)?; $($last:ident)?) -> $returned:ty: $answer:ident) => {
         #[pg_extern(sql = false)]
         fn $function(
             _limits: WithinLimits,
             query: Option<String>,
-            $($budget: Option<i32>,)?
+            $($rows: Option<i32>,)?
             session_id: Option<String>,
             user_id: Option<String>,
             $($agent: Option<String>,)?
@@ -31,7 +31,7 @@ macro_rules! recalling {
         ) -> $returned {
             let arguments = Arguments {
                 query,
-                $($budget,)?
+                $($rows,)?
                 session_id,
                 top_k,
                 token_budget,
@@ -57,7 +57,7 @@ pub(super) use recalling;
 recalling!(memory_recall(; agent_id;) -> PgResult<Rows<RecallRow>>: recalled);
 // Functions of their own: with an argument more, `memory_recall` would be another function, on which views of
 // 0.2.0 do not depend.
-recalling!(memory_recall_within(rerank_budget;; agent_id) -> PgResult<Rows<RecallRow>>: recalled);
+recalling!(memory_recall_reading(rerank_rows;; agent_id) -> PgResult<Rows<RecallRow>>: recalled);
 
 fn recalled(arguments: Arguments, caller: Caller) -> PgResult<Rows<RecallRow>> {
     answer(arguments, caller).map(Rows::new)

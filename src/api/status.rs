@@ -13,7 +13,7 @@ fn memory_status() -> PgResult<Rows<StatusRow>> {
     let settings = Effective::current();
     let (mut rows, server) = status::of_session();
     roles::read_as_owner(|spi| {
-        status::add_models(spi, &mut rows, server.is_some(), &settings.recall)?;
+        status::add_models(spi, &mut rows, server.is_some())?;
         rows.extend(background::rows(spi, server.as_ref())?);
         rows.extend(status::of_tables(spi, level, &settings.search)?);
         Ok(())

@@ -8,10 +8,9 @@ use crate::memory::{active_model, attached_status};
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
 use crate::pg::preload::is_preloaded;
-use crate::settings::{IdentityMode, Recall, Search};
+use crate::settings::{IdentityMode, Search};
 use crate::store::models::Kind;
 use crate::store::{agents, counts, model_change, schema, vector_index};
-use memory_agent_core::rerank_budget::Allowance;
 use memory_agent_model_server::model::missing_files;
 use memory_agent_model_server::protocol::{RemoteEmbedder, ServerStatus};
 use std::cmp::Ordering;
@@ -40,16 +39,11 @@ pub fn of_session() -> (Vec<StatusRow>, Option<ServerStatus>) {
 }
 
 /// Adds the schema, the models and their embeddings to what [`of_session`] told.
-pub fn add_models(
-    spi: &Spi,
-    rows: &mut Vec<StatusRow>,
-    ask_server: bool,
-    settings: &Recall,
-) -> PgResult<()> {
+pub fn add_models(spi: &Spi, rows: &mut Vec<StatusRow>, ask_server: bool) -> PgResult<()> {
     rows.insert(1, schema_row(spi)?);
     let runtime_at = rows.len() - 1;
     for kind in [Kind::Embedder, Kind::Reranker] {
-        let (row, failure) = model(kind, active_model::active(spi, kind)?, ask_server, settings);
+        let (row, failure) = model(kind, active_model::active(spi, kind)?, ask_server);
         rows.push(row);
         if let Some(failure) = failure.filter(|failure| failure.is_outage) {
             rows[runtime_at] = row_of_failure("onnxruntime", &failure);
@@ -165,7 +159,7 @@ fn model_server() -> (Option<ServerStatus>, StatusRow) {
         Ok(status) => {
             let detail = format!(
                 "pid {}, up {} s, {} threads, {} MB, {} requests, {} waiting, {} refused, \
-                 {} reranks cut short by load",
+                 {} reranks refused",
                 status.pid,
                 status.uptime_seconds,
                 status.threads,
@@ -173,7 +167,7 @@ fn model_server() -> (Option<ServerStatus>, StatusRow) {
                 status.requests,
                 status.queue_items,
                 status.rejected,
-                status.shortened_by_load + status.shortened_by_clock
+                status.reranks_refused
             );
             (Some(status), row("model server", "running", detail, None))
         }
@@ -219,12 +213,7 @@ fn row_of_failure(component: &str, failure: &Failure) -> StatusRow {
 
 /// A model's row, and why it cannot be used. The server is asked to load and run it: files that are
 /// there say little. A backend is not, since loading would cost it the model's memory.
-fn model(
-    kind: Kind,
-    active: Option<ModelRef>,
-    ask_server: bool,
-    settings: &Recall,
-) -> (StatusRow, Option<Failure>) {
+fn model(kind: Kind, active: Option<ModelRef>, ask_server: bool) -> (StatusRow, Option<Failure>) {
     let component = kind.as_str();
     let Some(model) = active else {
         let hint = "Register one with memory_register_model().";
@@ -243,28 +232,8 @@ fn model(
         return (row(component, "present", model.name, None), None);
     }
     match models::current().describe(&model) {
-        Ok(description) => {
-            let detail = match description.tokens_per_second {
-                0 => model.name,
-                speed => {
-                    let budget = within_budget(settings.rerank_budget_ms, speed);
-                    format!("{}, {speed} tokens a second{budget}", model.name)
-                }
-            };
-            (row(component, "loaded", detail, None), None)
-        }
+        Ok(_) => (row(component, "loaded", model.name, None), None),
         Err(failure) => (row_of_failure(component, &failure), Some(failure)),
-    }
-}
-
-/// What the session's budget of a rerank comes to.
-fn within_budget(milliseconds: u32, tokens_per_second: u32) -> String {
-    match milliseconds {
-        0 => String::new(),
-        milliseconds => {
-            let tokens = Allowance::alone(milliseconds, tokens_per_second).tokens();
-            format!(", {tokens} in the {milliseconds} ms of memory_agent.rerank_budget")
-        }
     }
 }
 

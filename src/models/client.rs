@@ -6,7 +6,7 @@ use super::interface::{Failure, Models, Prepared};
 use super::supervisor_state;
 use memory_agent_model_server::protocol::{
     ChatOutcome, ChatRequest, Conversation, Encoding, ModelDescription, ModelRef, Purpose, Request,
-    Response, Scores, ServerStatus,
+    Response, ServerStatus,
 };
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -72,20 +72,18 @@ impl Models for ServerModels {
         model: &ModelRef,
         query: &str,
         documents: Vec<String>,
-        budget: u32,
-        needs_first: bool,
-    ) -> Result<Scores, Failure> {
+        waits: bool,
+    ) -> Result<Option<Vec<f32>>, Failure> {
         let expected = documents.len();
         let (model, query) = (model.clone(), query.to_owned());
-        let request = Request::Rerank { model, query, documents, budget, needs_first };
+        let request = Request::Rerank { model, query, documents, waits };
         call(&request, &CallOptions::of_inference(), |response| match response {
-            Response::Scores(scores)
-                if scores.logits.len() == expected
-                    && scores.logits.iter().flatten().all(|logit| logit.is_finite())
-                    && (scores.shortened.is_some() || !scores.logits.contains(&None)) =>
+            Response::Logits(Some(logits))
+                if logits.len() == expected && logits.iter().all(|logit| logit.is_finite()) =>
             {
-                Ok(scores)
+                Ok(Some(logits))
             }
+            Response::Logits(None) if !waits => Ok(None),
             other => Err(other),
         })
     }

@@ -7,7 +7,7 @@ use super::paths;
 use memory_agent_model_server::encoding;
 use memory_agent_model_server::engine::{Engine, EngineOptions};
 use memory_agent_model_server::error::InferenceError;
-use memory_agent_model_server::protocol::{Encoding, ModelDescription, ModelRef, Purpose, Scores};
+use memory_agent_model_server::protocol::{Encoding, ModelDescription, ModelRef, Purpose};
 use pgrx::pg_sys;
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -45,12 +45,11 @@ impl Models for BackendModels {
         model: &ModelRef,
         query: &str,
         documents: Vec<String>,
-        budget: u32,
-        // Each backend is alone, so the first one always is.
-        _needs_first: bool,
-    ) -> Result<Scores, Failure> {
+        // Each backend is alone.
+        _waits: bool,
+    ) -> Result<Option<Vec<f32>>, Failure> {
         with_engine(|engine| {
-            engine.rerank_within(budget, model, query, &borrowed(&documents), &mut check)
+            engine.rerank(model, query, &borrowed(&documents), &mut check).map(Some)
         })
     }
 

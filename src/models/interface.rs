@@ -4,7 +4,7 @@ use super::paths;
 use crate::pg::error::{Error, ErrorReport, warn};
 use crate::pg::sql_types::Vector;
 use memory_agent_model_server::protocol::{
-    Encoding, ErrorCode, ModelDescription, ModelRef, Purpose, Scores,
+    Encoding, ErrorCode, ModelDescription, ModelRef, Purpose,
 };
 
 /// Embeddings and token counts of the texts of one call.
@@ -115,18 +115,16 @@ pub trait Models {
     /// One count of tokens per text.
     fn count(&self, encoding: Encoding, texts: Vec<String>) -> Result<Vec<u32>, Failure>;
 
-    /// Scores documents, the first ones first.
+    /// One score per document. `None` if too many others rerank.
     ///
-    /// * `budget`: how long that may take, in milliseconds; 0 for until all are scored.
-    /// * `needs_first`: whether the first one is scored however many others rerank.
+    /// * `waits`: whether it waits however many others do.
     fn rerank(
         &self,
         model: &ModelRef,
         query: &str,
         documents: Vec<String>,
-        budget: u32,
-        needs_first: bool,
-    ) -> Result<Scores, Failure>;
+        waits: bool,
+    ) -> Result<Option<Vec<f32>>, Failure>;
 
     /// Loads the model and says what it is.
     fn describe(&self, model: &ModelRef) -> Result<ModelDescription, Failure>;

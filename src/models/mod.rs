@@ -19,12 +19,7 @@ pub use interface::{Failure, Models, Prepared};
 
 use crate::pg::error::{Error, PgResult};
 use crate::settings::{self, Inference, providers};
-use memory_agent_model_server::config::ModelConfig;
 use memory_agent_model_server::protocol::ModelRef;
-use std::cell::RefCell;
-use std::fs;
-use std::path::Path;
-use std::time::SystemTime;
 
 /// The implementation that `memory_agent.inference` chooses.
 pub fn current() -> &'static dyn Models {
@@ -74,36 +69,6 @@ pub fn model_ref(name: &str, location: Option<&str>) -> PgResult<ModelRef> {
         None => paths::model_directory().join(name).to_string_lossy().into_owned(),
     };
     Ok(ModelRef { name: name.to_owned(), directory, remote: None })
-}
-
-/// Characters of a text that a reranker is given for each of its tokens: more than the words of most texts have.
-const CHARACTERS_PER_TOKEN: usize = 8;
-/// Tokens of a reranker that does not say how many it takes.
-const USUAL_TOKENS: usize = 512;
-
-thread_local! {
-    /// The last reranker that was asked about, and its tokens: reading its files takes as long as reading a row.
-    static TOKENS: RefCell<Option<(Files, usize)>> = const { RefCell::new(None) };
-}
-
-/// The directory of a model, and when its config.json was written.
-type Files = (String, Option<SystemTime>);
-
-/// How many characters of a text a reranker can use, at most.
-pub fn characters_read(reranker: &ModelRef) -> usize {
-    let written = fs::metadata(Path::new(&reranker.directory).join("config.json"));
-    let written = written.and_then(|file| file.modified()).ok();
-    let tokens = TOKENS.with_borrow_mut(|known| match known {
-        Some(((directory, at), tokens)) if *directory == reranker.directory && *at == written => {
-            *tokens
-        }
-        _ => {
-            let Ok(config) = ModelConfig::load(reranker) else { return USUAL_TOKENS };
-            *known = Some(((reranker.directory.clone(), written), config.max_tokens));
-            config.max_tokens
-        }
-    });
-    tokens * CHARACTERS_PER_TOKEN
 }
 
 /// Cosine similarities that mean something for one embedding model, calibrated on labelled pairs

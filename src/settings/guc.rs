@@ -108,7 +108,7 @@ settings! {
     int candidate_multiplier: i32 = 3, Userset, (1, 100),
         "memory_agent.candidate_multiplier\0", "Candidates of each arm (dense, lexical) and scope, as a multiple of top_k.\0";
     int max_candidates: i32 = 50, Userset, (1, 500),
-        "memory_agent.max_candidates\0", "Most candidates that are reranked and ranked on.\0";
+        "memory_agent.max_candidates\0", "Most candidates that are ranked.\0";
     int exact_scan_rows: i32 = 50_000, Userset, (0, 10_000_000),
         "memory_agent.exact_scan_rows\0", "Scopes of up to this many rows are searched exactly, larger ones through indexes.\0";
     real bm25_k1: f64 = 1.2, Userset, (0.0, 10.0),
@@ -139,8 +139,8 @@ settings! {
         "memory_agent.score_normalization\0", "How the reranker's logits become relevance.\0";
     flag rerank: bool = true, Userset, (),
         "memory_agent.rerank\0", "Rerank candidates with the cross-encoder.\0";
-    int rerank_budget: i32 = 45, Userset, (0, 60_000, GucFlags::UNIT_MS),
-        "memory_agent.rerank_budget\0", "How long the cross-encoder may take for one recall, in milliseconds; 0 means no limit.\0";
+    int rerank_rows: i32 = 8, Userset, (0, limits::MAX_RERANK_ROWS),
+        "memory_agent.rerank_rows\0", "How many of the most promising rows the cross-encoder reads in one recall; 0 means none.\0";
     real rerank_weight: f64 = 0.5, Userset, (0.0, 1.0),
         "memory_agent.rerank_weight\0", "Share of the reranker in relevance; the rest is the fused score.\0";
     int rerank_max_query_chars: i32 = 250, Userset, (0, 1_000_000),

@@ -105,7 +105,7 @@ values! {
             Normalization::MinMax => ScoreNormalization::MinMax,
         },
         rerank: bool = guc::rerank(),
-        rerank_budget_ms: u32 = natural(guc::rerank_budget()),
+        rerank_rows: usize = size(guc::rerank_rows()),
         rerank_weight: f64 = guc::rerank_weight(),
         rerank_max_query_chars: usize = size(guc::rerank_max_query_chars()),
         marker_weight: f64 = guc::marker_weight(),

@@ -1,17 +1,16 @@
-//! What ranking and reranking need of a candidate beside its scores, read once for the whole pool.
+//! What ranking needs of a candidate beside its scores, read once for the whole pool, and the texts of those that are
+//! reranked.
 
 use crate::pg::prelude::*;
 use memory_agent_core::blend::Session;
 
-/// What ranking and reranking need of a candidate beside its scores.
+/// What ranking needs of a candidate beside its scores.
 pub struct Detail {
     pub id: Uuid,
     pub user_id: String,
     pub agent_id: String,
     pub kind: String,
     pub role: String,
-    /// The beginning of the text, as it is embedded and indexed (with the speaker's name).
-    pub text: String,
     pub markers: Vec<String>,
     pub token_count: i32,
     pub session_id: Option<String>,
@@ -29,7 +28,7 @@ pub struct Detail {
 }
 
 record!(Detail:
-    id user_id agent_id kind role text markers token_count session_id episode_id created_at age_days embedding words
+    id user_id agent_id kind role markers token_count session_id episode_id created_at age_days embedding words
     speaker unverified);
 
 impl Detail {
@@ -39,25 +38,16 @@ impl Detail {
     }
 }
 
-/// Characters of all candidates together that the reranker is shown: with four bytes each they fit into a request.
-const MAX_CHARACTERS: usize = 8 * 1024 * 1024;
-
 /// Reads the details of candidates, in no particular order.
-///
-/// * `characters`: of each text, at most.
 pub fn read(
     spi: &Spi,
     users: &[String],
     ids: &[Uuid],
     model: Option<&str>,
     as_of: Option<TimestampWithTimeZone>,
-    characters: usize,
 ) -> PgResult<Vec<Detail>> {
-    let characters = characters.min(MAX_CHARACTERS / ids.len().max(1)) as i32;
     spi.rows(
         "SELECT e.id, e.user_id, e.agent_id, e.kind, e.role, \
-                CASE WHEN coalesce(e.metadata->>'name', '') <> '' AND jsonb_typeof(e.metadata->'name') = 'string' \
-                     THEN (e.metadata->>'name') || ': ' ELSE '' END || left(e.content, $5), \
                 e.markers, e.token_count, e.session_id, e.episode_id, e.created_at, \
                 (extract(epoch FROM (coalesce($4, now()) - e.created_at)) / 86400)::float8, \
                 CASE WHEN e.embedding_model = $3 THEN e.embedding \
@@ -68,6 +58,19 @@ pub fn read(
                 CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
                 CASE WHEN e.state_reason = 'unverified' THEN e.metadata->>'unverified' END \
            FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",
-        &mut params![users.to_vec(), ids, model, as_of, characters],
+        &mut params![users.to_vec(), ids, model, as_of],
+    )
+}
+
+/// Characters of a text among which a passage is looked for, mostly 64 kB: of an entry of a megabyte the rest is not even
+/// unpacked, and no call holds more than a hundred such beginnings.
+const BEGINNING: i32 = 65_536;
+
+/// The beginnings of candidates' texts, by id: nearly all texts whole.
+pub fn beginnings(spi: &Spi, users: &[String], ids: &[Uuid]) -> PgResult<Vec<(Uuid, String)>> {
+    spi.rows(
+        "SELECT e.id, left(e.content, $3) FROM memory_agent.entries e \
+          WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",
+        &mut params![users.to_vec(), ids, BEGINNING],
     )
 }

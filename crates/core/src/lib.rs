@@ -79,7 +79,7 @@ pub mod redact;
 pub mod reflect;
 pub mod repetition;
 mod replacements;
-pub mod rerank_budget;
+pub mod rerank_passage;
 pub mod retry;
 pub mod rewrite;
 pub mod score;

@@ -36,8 +36,8 @@ pub const MAX_FRONT_MATTER_KEYS: usize = 1_000;
 /// Most entries of a list in a front matter: the sources of a fact or summary above all.
 pub const MAX_FRONT_MATTER_LIST: usize = 10_000;
 pub const MAX_TOP_K: i32 = 1_000;
-/// Longest time that a recall gives the cross-encoder, in milliseconds.
-pub const MAX_RERANK_BUDGET: u32 = 60_000;
+/// Most rows that the cross-encoder reads in one recall.
+pub const MAX_RERANK_ROWS: i32 = 100;
 pub const MAX_LISTED: i32 = 1_000;
 pub const MAX_SUMMARY_TOKENS: i32 = 100_000;
 /// Longest statement that is compared with its sources, and most bytes of those: no more is read.

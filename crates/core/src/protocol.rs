@@ -29,7 +29,6 @@ mod chat;
 
 pub use crate::answers::{AnswerFormat, ChatMessage, ChatRole};
 pub use crate::breaker::BreakerState;
-pub use crate::rerank_budget::Shortened;
 pub use chat::{
     ApiKey, CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest,
     Conversation, Endpoint, EndpointStatus, Provider, RemoteEmbedder,
@@ -37,7 +36,7 @@ pub use chat::{
 
 /// Raised whenever a type of a message changes shape. A server answers a frame of another
 /// version with [`ErrorCode::Version`] and closes the connection.
-pub const PROTOCOL_VERSION: u8 = 6;
+pub const PROTOCOL_VERSION: u8 = 7;
 
 /// Longest body accepted or produced, in bytes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
@@ -104,18 +103,14 @@ pub enum Request {
         #[serde(deserialize_with = "bounded")]
         token_texts: Vec<String>,
     },
-    /// Scores documents against the query with a cross-encoder, the first ones first.
+    /// Scores documents against the query with a cross-encoder.
     Rerank {
         model: ModelRef,
         query: String,
         #[serde(deserialize_with = "bounded")]
         documents: Vec<String>,
-        /// How long that may take, in milliseconds; 0: until all are scored. What it comes to is said
-        /// in [`crate::rerank_budget`].
-        budget: u32,
-        /// Whether the first document is scored however many others rerank: the caller needs its logit, and not
-        /// only an order.
-        needs_first: bool,
+        /// Whether it waits however many others rerank; else it is refused at once if there are too many.
+        waits: bool,
     },
     /// Loads the model if necessary, runs it once and says what it is: for registration.
     Describe { model: ModelRef },
@@ -146,8 +141,9 @@ pub enum Response {
         /// Per token text of the request its number of cl100k tokens, or of those that were asked for.
         token_counts: Vec<u32>,
     },
-    /// Answer to [`Request::Rerank`].
-    Scores(Scores),
+    /// Answer to [`Request::Rerank`]: per document of the request an unbounded score, higher is better. `None` if too
+    /// many others rerank.
+    Logits(Option<Vec<f32>>),
     /// Answer to [`Request::Describe`].
     Description(ModelDescription),
     /// Answer to [`Request::Status`].
@@ -158,15 +154,6 @@ pub enum Response {
     Error { code: ErrorCode, message: String },
     /// Answer to [`Request::Chat`] and [`Request::Converse`], whether the endpoint gave one or not.
     Chat(ChatOutcome),
-}
-
-/// What a cross-encoder says of documents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scores {
-    /// Per document of the request an unbounded score, higher is better; `None` if it was not scored.
-    pub logits: Vec<Option<f32>>,
-    /// Why some were not scored.
-    pub shortened: Option<Shortened>,
 }
 
 /// Why a request failed, for the client to decide what to do.
@@ -222,8 +209,6 @@ pub struct ModelDescription {
     /// Longest input of one sequence in the model's own tokens, special tokens included; 0 if
     /// unknown, as with remote models.
     pub max_tokens: u32,
-    /// How fast a reranker reads, as measured when it was loaded; 0 for an embedder.
-    pub tokens_per_second: u32,
     /// How long loading took when it happened, in milliseconds; of a remote model, how long one
     /// embedding took.
     pub load_milliseconds: u32,
@@ -255,9 +240,8 @@ pub struct ServerStatus {
     pub pair_cache_misses: u64,
     /// Resident memory of the server in bytes.
     pub resident_bytes: u64,
-    /// Reranks that scored less than their budgets, because of others or of the clock.
-    pub shortened_by_load: u64,
-    pub shortened_by_clock: u64,
+    /// Reranks that were refused because of others; not among those above.
+    pub reranks_refused: u64,
     /// HTTP services that were used.
     pub endpoints: Vec<EndpointStatus>,
 }

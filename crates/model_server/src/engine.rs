@@ -12,9 +12,8 @@ use crate::cl100k;
 use crate::error::InferenceError;
 use crate::model::Model;
 use crate::onnx::Runtime;
-use crate::protocol::{ModelDescription, ModelKind, ModelRef, Purpose, Scores};
+use crate::protocol::{ModelDescription, ModelKind, ModelRef, Purpose};
 use crate::tokenizer::TokenSequence;
-use memory_agent_core::rerank_budget::Allowance;
 
 /// Most models held at once; loading one more forgets the one used least recently. A cluster
 /// needs two per pair of active models, and one changes them seldom.
@@ -154,45 +153,15 @@ impl Engine {
         documents: &[&str],
         check: Check<'_>,
     ) -> Result<Vec<f32>, InferenceError> {
-        let scores = self.rerank_within(0, model, query, documents, check)?;
-        Ok(scores.logits.into_iter().flatten().collect())
-    }
-
-    /// Scores documents, the first ones first, as far as a budget goes.
-    ///
-    /// * `budget`: in milliseconds, 0 for none; [`memory_agent_core::rerank_budget`] says what it comes to.
-    ///
-    /// # Errors
-    /// As [`Self::rerank`].
-    pub fn rerank_within(
-        &self,
-        budget: u32,
-        model: &ModelRef,
-        query: &str,
-        documents: &[&str],
-        check: Check<'_>,
-    ) -> Result<Scores, InferenceError> {
         if documents.is_empty() {
-            return Ok(Scores { logits: Vec::new(), shortened: None });
+            return Ok(Vec::new());
         }
         let model = self.model(model)?;
         model.expect_kind(ModelKind::Reranker)?;
         proceed(check)?;
-        let mut count = Allowance::alone(budget, model.tokens_per_second()).count();
-        let mut sequences = Vec::new();
-        let mut shortened = None;
-        for pair in model.pairs(query, documents.iter().copied())? {
-            let pair = pair?;
-            if let Err(why) = count.take(pair.len(), false) {
-                shortened = Some(why);
-                break;
-            }
-            sequences.push(pair);
-        }
-        let mut logits: Vec<Option<f32>> =
-            run_all(&model, &sequences, check)?.concat().into_iter().map(Some).collect();
-        logits.resize(documents.len(), None);
-        Ok(Scores { logits, shortened })
+        let pairs =
+            model.pairs(query, documents.iter().copied())?.collect::<Result<Vec<_>, _>>()?;
+        Ok(run_all(&model, &pairs, check)?.concat())
     }
 
     /// Number of cl100k tokens of each text.

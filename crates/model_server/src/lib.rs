@@ -36,6 +36,7 @@ mod plan;
 mod pooling;
 mod process;
 mod queue;
+mod reranks;
 mod session_pool;
 mod signals;
 mod single_flight;

@@ -1,10 +1,9 @@
 //! One model: its configuration, tokenizer and graph, checked against each other when it is loaded.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::batch::{MAX_BATCH_SEQUENCES, plan};
+use crate::batch::MAX_BATCH_SEQUENCES;
 use crate::config::ModelConfig;
 use crate::defects::Defects;
 use crate::error::InferenceError;
@@ -15,15 +14,10 @@ use crate::process;
 use crate::protocol::{ModelDescription, ModelKind, ModelRef, Purpose};
 use crate::session_pool::SessionPool;
 use crate::tokenizer::{ModelTokenizer, TokenSequence, read_tokenizer};
-use memory_agent_core::rerank_budget::{recent_speed, rounded_speed};
 
 /// How much a number may change when its sequence runs in a batch, before the model counts as
 /// one that must not be batched. Floating point models stay below 0.00001.
 const BATCH_TOLERANCE: f32 = 0.001;
-
-/// How often a model is run to measure its speed.
-const SPEED_RUNS: usize = 5;
-const SPEED_DOCUMENTS: usize = 12;
 
 /// Texts of different length and character for the checks at load.
 const PROBE_TEXTS: [&str; 3] = [
@@ -45,10 +39,6 @@ pub struct Model {
     /// Length of a row.
     width: usize,
     max_batch: usize,
-    tokens_per_second: u32,
-    /// Of the last runs, all sessions together.
-    recent_tokens_per_second: AtomicU32,
-    sessions: usize,
     loaded_at: Instant,
     load_time: Duration,
 }
@@ -103,9 +93,6 @@ impl Model {
             graph,
             width,
             max_batch: 1,
-            tokens_per_second: 0,
-            recent_tokens_per_second: AtomicU32::new(0),
-            sessions: count,
             loaded_at: started,
             load_time: Duration::ZERO,
         };
@@ -118,10 +105,6 @@ impl Model {
                 defects.add(what, "take model.onnx and tokenizer.json from the same model");
                 return Err(defects.into_error(reference));
             }
-        }
-        if model.config.kind == ModelKind::Reranker {
-            model.tokens_per_second = rounded_speed(model.measured_speed()?);
-            model.recent_tokens_per_second = AtomicU32::new(model.tokens_per_second);
         }
         process::release_free_memory();
         model.loaded_at = Instant::now();
@@ -166,7 +149,6 @@ impl Model {
                 ModelKind::Reranker => None,
             },
             max_tokens: u32::try_from(self.config.max_tokens).unwrap_or(u32::MAX),
-            tokens_per_second: self.tokens_per_second,
             load_milliseconds: u32::try_from(self.load_time.as_millis()).unwrap_or(u32::MAX),
         }
     }
@@ -178,28 +160,6 @@ impl Model {
     #[must_use]
     pub fn max_batch(&self) -> usize {
         self.max_batch
-    }
-
-    /// How fast it reads, all sessions together, as measured when it was loaded; 0 for an embedder.
-    #[must_use]
-    pub fn tokens_per_second(&self) -> u32 {
-        self.tokens_per_second
-    }
-
-    /// The speed of the last runs as a part of that at load, at most 1.
-    #[must_use]
-    pub fn recent_speed(&self) -> f64 {
-        let recent = self.recent_tokens_per_second.load(Ordering::Relaxed);
-        f64::from(recent) / f64::from(self.tokens_per_second.max(1))
-    }
-
-    /// Records how long a run of `tokens` took.
-    pub fn record_run(&self, tokens: usize, took: Duration) {
-        let speed = (tokens * self.sessions) as f64 / took.as_secs_f64().max(1e-6);
-        // Of two threads that record at once one is lost, which changes nothing.
-        let recent = self.recent_tokens_per_second.load(Ordering::Relaxed);
-        let next = recent_speed(recent, speed, self.tokens_per_second);
-        self.recent_tokens_per_second.store(next, Ordering::Relaxed);
     }
 
     /// Fails unless the model is of that kind.
@@ -286,30 +246,6 @@ impl Model {
             }
         }
         Ok(true)
-    }
-
-    /// Tokens a second of all sessions, for a question and documents of 4 to 48 words as a recall brings
-    /// them, in batches as the queue makes them: those of one length would be a third faster. The fastest
-    /// of some runs counts: the others had company.
-    fn measured_speed(&self) -> Result<f64, InferenceError> {
-        let words: Vec<&str> =
-            PROBE_TEXTS[0].split(' ').cycle().take(SPEED_DOCUMENTS * 4).collect();
-        let documents: Vec<String> =
-            (1..=SPEED_DOCUMENTS).map(|number| words[..number * 4].join(" ")).collect();
-        let pairs = self.pairs(PROBE_TEXTS[1], documents.iter().map(String::as_str))?;
-        let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
-        let tokens: usize = pairs.iter().map(TokenSequence::len).sum();
-        let batches = plan(&pairs, self.max_batch);
-        let mut fastest = f64::INFINITY;
-        for _ in 0..SPEED_RUNS {
-            let started = Instant::now();
-            for batch in &batches {
-                let batch: Vec<&TokenSequence> = batch.iter().map(|at| &pairs[*at]).collect();
-                self.run(&batch)?;
-            }
-            fastest = fastest.min(started.elapsed().as_secs_f64());
-        }
-        Ok((tokens * self.sessions) as f64 / fastest)
     }
 }
 

@@ -1,8 +1,7 @@
 //! From a request to the sequences that have to be run, and from their rows back to the answer.
 //! What a cache knows is not run again. Everything here is computation in the calling thread.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use crate::cache::{Caches, Generation, Key, key};
 use crate::cl100k;
@@ -11,10 +10,10 @@ use crate::error::InferenceError;
 use crate::model::Model;
 use crate::protocol::{
     ChatRequest, Conversation, Endpoint, ErrorCode, ModelKind, ModelRef, ProtocolError, Purpose,
-    RemoteEmbedder, Response, Scores, Shortened,
+    RemoteEmbedder, Response,
 };
+use crate::reranks::Place;
 use crate::tokenizer::TokenSequence;
-use memory_agent_core::rerank_budget::{Allowance, Company, patience};
 
 /// Why a request is answered with an error.
 #[derive(Debug)]
@@ -58,7 +57,7 @@ pub enum Plan {
         sequences: Vec<TokenSequence>,
         finish: Finish,
         /// Of a rerank.
-        budget: Option<Budget>,
+        place: Option<Place>,
     },
     /// Have `texts` embedded elsewhere, tell `finish` how many windows each got, then make the
     /// answer of the rows.
@@ -75,7 +74,7 @@ pub enum Plan {
 #[derive(Debug)]
 pub enum Finish {
     Embeddings { texts: Vec<TextPlan>, generation: Generation, token_counts: Vec<u32> },
-    Scores { pairs: Vec<PairPlan>, generation: Generation, shortened: Option<Shortened> },
+    Logits { pairs: Vec<PairPlan>, generation: Generation },
 }
 
 /// Where the embedding of one text comes from.
@@ -93,11 +92,7 @@ pub enum TextPlan {
 #[derive(Debug)]
 pub enum PairPlan {
     Cached(f32),
-    Run {
-        remember: Key,
-    },
-    /// Nowhere: it is not to be scored.
-    None,
+    Run { remember: Key },
 }
 
 /// Plans [`Request::Prepare`](crate::protocol::Request::Prepare).
@@ -128,7 +123,7 @@ pub fn prepare(
     model.expect_kind(ModelKind::Embedder)?;
     let cut = |text: &str| model.windows(text, purpose);
     let (sequences, finish) = look_up(caches, model.identity(), purpose, texts, token_counts, cut)?;
-    Ok(Plan::Run { model, sequences, finish, budget: None })
+    Ok(Plan::Run { model, sequences, finish, place: None })
 }
 
 /// Finds out which texts have to be embedded.
@@ -174,64 +169,6 @@ fn remote_identity(remote: &RemoteEmbedder) -> String {
     format!("{provider:?}\n{base_url}\n{model}\n{api_version}\n{:?}", remote.dimension)
 }
 
-/// The reranks that are under way.
-#[derive(Debug)]
-pub struct Reranks {
-    company: Arc<Mutex<Company>>,
-    began: Instant,
-}
-
-impl Default for Reranks {
-    fn default() -> Self {
-        Self { company: Arc::default(), began: Instant::now() }
-    }
-}
-
-impl Reranks {
-    pub fn join(&self) -> Place {
-        let now = self.began.elapsed().as_millis() as u64;
-        let in_flight = self.company.lock().unwrap_or_else(PoisonError::into_inner).join(now);
-        Place { in_flight, company: Arc::clone(&self.company) }
-    }
-}
-
-/// One of them, until it is dropped.
-#[derive(Debug)]
-pub struct Place {
-    in_flight: usize,
-    company: Arc<Mutex<Company>>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.company.lock().unwrap_or_else(PoisonError::into_inner).leave();
-    }
-}
-
-/// What a rerank may take.
-#[derive(Debug)]
-pub struct Budget {
-    /// 0 for no limit.
-    pub milliseconds: u32,
-    /// Whether the first pair is scored in any company.
-    pub needs_first: bool,
-    pub place: Place,
-}
-
-impl Budget {
-    fn allowance(&self, model: &Model) -> Allowance {
-        let allowance = Allowance::alone(self.milliseconds, model.tokens_per_second())
-            .shared(self.place.in_flight, model.recent_speed());
-        if self.needs_first { allowance.with_first() } else { allowance }
-    }
-
-    /// When what has not run by then is given up.
-    pub fn until(&self) -> Option<Instant> {
-        let patience = Duration::from_millis(patience(self.milliseconds)?.into());
-        Instant::now().checked_add(patience)
-    }
-}
-
 /// Plans [`Request::Rerank`](crate::protocol::Request::Rerank).
 pub fn rerank(
     engine: Result<Arc<Engine>, InferenceError>,
@@ -239,11 +176,10 @@ pub fn rerank(
     reference: &ModelRef,
     query: &str,
     documents: &[String],
-    budget: Budget,
+    place: Place,
 ) -> Result<Plan, Failure> {
     if documents.is_empty() {
-        let scores = Scores { logits: Vec::new(), shortened: None };
-        return Ok(Plan::Answered(Response::Scores(scores)));
+        return Ok(Plan::Answered(Response::Logits(Some(Vec::new()))));
     }
     let model = engine?.model(reference)?;
     model.expect_kind(ModelKind::Reranker)?;
@@ -252,8 +188,6 @@ pub fn rerank(
         .map(|document| key(model.identity(), &[query, document.as_str()]))
         .collect();
     let (cached, generation) = caches.pairs.get_all(&keys);
-    let mut count = budget.allowance(&model).count();
-    let mut shortened = None;
     let mut sequences = Vec::new();
     let mut pairs = Vec::with_capacity(documents.len());
     let known = cached.into_iter().zip(keys);
@@ -261,10 +195,6 @@ pub fn rerank(
         model.pairs(query, documents.iter().map(String::as_str))?.zip(known)
     {
         let sequence = sequence?;
-        if let Err(why) = count.take(sequence.len(), score.is_some()) {
-            shortened = Some(why);
-            break;
-        }
         pairs.push(match score {
             Some(score) => PairPlan::Cached(score),
             None => {
@@ -273,9 +203,8 @@ pub fn rerank(
             }
         });
     }
-    pairs.resize_with(documents.len(), || PairPlan::None);
-    let finish = Finish::Scores { pairs, generation, shortened };
-    Ok(Plan::Run { model, sequences, finish, budget: Some(budget) })
+    let finish = Finish::Logits { pairs, generation };
+    Ok(Plan::Run { model, sequences, finish, place: Some(place) })
 }
 
 impl Finish {
@@ -294,8 +223,7 @@ impl Finish {
         self
     }
 
-    /// Makes the answer of the rows of the plan's sequences, and fills the cache. A row of a rerank is
-    /// empty if its sequence was not run.
+    /// Makes the answer of the rows of the plan's sequences, and fills the cache.
     pub fn answer(self, caches: &Caches, rows: Vec<Vec<f32>>) -> Response {
         let mut rows = rows.into_iter();
         match self {
@@ -317,25 +245,22 @@ impl Finish {
                 caches.queries.insert(generation, fresh);
                 Response::Prepared { embeddings, token_counts }
             }
-            Self::Scores { pairs, generation, mut shortened } => {
+            Self::Logits { pairs, generation } => {
                 let mut fresh = Vec::new();
+                let mut scores = rows.flatten();
                 let logits = pairs
                     .into_iter()
-                    .map(|pair| match pair {
+                    .filter_map(|pair| match pair {
                         PairPlan::Cached(score) => Some(score),
                         PairPlan::Run { remember } => {
-                            let score = rows.next().and_then(|row| row.first().copied());
-                            match score {
-                                Some(score) => fresh.push((remember, score)),
-                                None => shortened = Some(Shortened::Clock),
-                            }
-                            score
+                            let score = scores.next()?;
+                            fresh.push((remember, score));
+                            Some(score)
                         }
-                        PairPlan::None => None,
                     })
                     .collect();
                 caches.pairs.insert(generation, fresh);
-                Response::Scores(Scores { logits, shortened })
+                Response::Logits(Some(logits))
             }
         }
     }

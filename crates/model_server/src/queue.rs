@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use tokio::sync::oneshot;
 
@@ -33,8 +32,7 @@ pub trait Schedulable {
 /// A job of at most this many tokens is short: any single question, or one turn to store.
 const SHORT_JOB_TOKENS: usize = 512;
 
-/// A rerank of more tokens than this is bulk: it would hold up the ones that have a budget, which are
-/// smaller on any machine.
+/// A rerank of more tokens than this is bulk: it would hold up those of recalls, which have some hundred tokens.
 const RERANK_JOB_TOKENS: usize = 8_192;
 
 /// Lane numbers, most urgent first, and the share of the machine each gets when all are busy.
@@ -156,7 +154,7 @@ impl<M: Schedulable> Queue<M> {
         if count == 0 {
             // No thread listens yet, so this cannot fail.
             let _ = sender.send(Ok(Vec::new()));
-            return Ok(Ticket { queue: Arc::clone(self), id, results: None, receiver });
+            return Ok(Ticket { queue: Arc::clone(self), id, receiver });
         }
         let results = Arc::new(Results {
             state: Mutex::new(ResultsState {
@@ -170,7 +168,7 @@ impl<M: Schedulable> Queue<M> {
         if lane.jobs.is_empty() {
             lane.virtual_time = lane.virtual_time.max(now);
         }
-        lane.jobs.push_back(Job { id, model, items, results: Arc::clone(&results) });
+        lane.jobs.push_back(Job { id, model, items, results });
         state.waiting_items += count;
         drop(state);
         if count == 1 {
@@ -178,7 +176,7 @@ impl<M: Schedulable> Queue<M> {
         } else {
             self.arrived.notify_all();
         }
-        Ok(Ticket { queue: Arc::clone(self), id, results: Some(results), receiver })
+        Ok(Ticket { queue: Arc::clone(self), id, receiver })
     }
 
     /// The next batch to run; waits until there is one.
@@ -265,10 +263,7 @@ impl<M> Batch<M> {
     pub fn deliver(self, rows: Vec<Vec<f32>>) {
         for ((results, item), row) in self.items.into_iter().zip(rows) {
             let mut state = results.state.lock().unwrap_or_else(PoisonError::into_inner);
-            // They are gone if no caller waits any more.
-            if let Some(place) = state.rows.get_mut(item.position) {
-                *place = row;
-            }
+            state.rows[item.position] = row;
             state.missing -= 1;
             if state.missing == 0 {
                 let rows = std::mem::take(&mut state.rows);
@@ -308,37 +303,18 @@ impl ResultsState {
 pub struct Ticket<M: Schedulable> {
     queue: Arc<Queue<M>>,
     id: u64,
-    /// `None` if there is nothing to run.
-    results: Option<Arc<Results>>,
     receiver: oneshot::Receiver<JobResult>,
 }
 
 impl<M: Schedulable> Ticket<M> {
-    /// Waits for the rows, or until a moment: a row that is not there by then stays empty.
+    /// Waits for the rows.
     ///
     /// # Errors
     /// The first failure of one of the job's batches.
-    pub async fn rows(mut self, until: Option<Instant>) -> JobResult {
-        let received = match until {
-            Some(until) => {
-                tokio::select! {
-                    biased;
-                    received = &mut self.receiver => received,
-                    () = tokio::time::sleep_until(until.into()) => return self.so_far(),
-                }
-            }
-            None => (&mut self.receiver).await,
-        };
-        received
+    pub async fn rows(mut self) -> JobResult {
+        (&mut self.receiver)
+            .await
             .unwrap_or_else(|_| Err(InferenceError::Internal("a model thread ended".to_owned())))
-    }
-
-    /// The rows that are there.
-    fn so_far(&mut self) -> JobResult {
-        let Some(results) = &self.results else { return Ok(Vec::new()) };
-        let mut state = results.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last one may have come this moment; then all are on their way.
-        self.receiver.try_recv().unwrap_or_else(|_| Ok(std::mem::take(&mut state.rows)))
     }
 }
 

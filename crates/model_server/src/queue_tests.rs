@@ -44,7 +44,7 @@ fn lengths(batch: &Batch<Stub>) -> Vec<usize> {
 }
 
 fn wait(ticket: Ticket<Stub>) -> JobResult {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(ticket.rows(None))
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(ticket.rows())
 }
 
 /// Answers a batch with the first token of each sequence.

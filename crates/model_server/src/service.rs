@@ -17,13 +17,14 @@ use crate::error::InferenceError;
 use crate::llm::{MAX_REMOTE_REQUESTS, Remote};
 use crate::log;
 use crate::model::Model;
-use crate::plan::{Budget, Failure, Plan, Reranks, prepare, rerank};
+use crate::plan::{Failure, Plan, prepare, rerank};
 use crate::process;
 use crate::protocol::{
     ErrorCode, Frame, LoadedModel, ModelDescription, ModelKind, ModelRef, Purpose, RemoteEmbedder,
-    Request, Response, Scores, ServerStatus, Shortened,
+    Request, Response, ServerStatus,
 };
 use crate::queue::{Queue, Refusal};
+use crate::reranks::Reranks;
 use crate::single_flight::Flights;
 use crate::{cl100k, encoding, llm, worker};
 
@@ -59,12 +60,10 @@ pub struct Service {
     flights: Flights,
     heavy: Semaphore,
     started: Instant,
-    /// Reranks with a budget that are under way.
-    reranking: Reranks,
+    reranks: Reranks,
     requests: AtomicU64,
     rejected: AtomicU64,
-    shortened_by_load: AtomicU64,
-    shortened_by_clock: AtomicU64,
+    reranks_refused: AtomicU64,
     sequences: Arc<AtomicU64>,
 }
 
@@ -82,11 +81,10 @@ impl Service {
             flights: Flights::default(),
             heavy: Semaphore::new(1),
             started: Instant::now(),
-            reranking: Reranks::default(),
+            reranks: Reranks::new(options.threads),
             requests: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
-            shortened_by_load: AtomicU64::new(0),
-            shortened_by_clock: AtomicU64::new(0),
+            reranks_refused: AtomicU64::new(0),
             sequences: Arc::default(),
             options,
         };
@@ -173,17 +171,14 @@ impl Service {
     async fn carry_out(&self, plan: Plan) -> Result<Response, Failure> {
         match plan {
             Plan::Answered(response) => Ok(response),
-            Plan::Run { model, sequences, finish, budget } => {
+            Plan::Run { model, sequences, finish, place: _place } => {
                 let count = sequences.len();
                 let ticket = self
                     .queue
                     .submit(model, sequences)
                     .map_err(|refusal| self.refused(refusal, count))?;
-                let until = budget.as_ref().and_then(Budget::until);
-                let rows = ticket.rows(until).await?;
-                let answer = finish.answer(&self.caches, rows);
-                self.count_shortened(&answer);
-                Ok(answer)
+                let rows = ticket.rows().await?;
+                Ok(finish.answer(&self.caches, rows))
             }
             Plan::Embed { remote, purpose, texts, finish } => {
                 let windows = self.embed_remotely(remote, purpose, texts).await?;
@@ -230,18 +225,8 @@ impl Service {
             kind: ModelKind::Embedder,
             dimension: u32::try_from(dimension).ok(),
             max_tokens: 0,
-            tokens_per_second: 0,
             load_milliseconds: u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX),
         }))
-    }
-
-    fn count_shortened(&self, answer: &Response) {
-        let Response::Scores(Scores { shortened, .. }) = answer else { return };
-        match shortened {
-            Some(Shortened::Load) => self.shortened_by_load.fetch_add(1, Ordering::Relaxed),
-            Some(Shortened::Clock) => self.shortened_by_clock.fetch_add(1, Ordering::Relaxed),
-            Some(Shortened::Budget) | None => 0,
-        };
     }
 
     fn remote_place(&self) -> Result<llm::Place, Failure> {
@@ -269,10 +254,12 @@ impl Service {
             Request::Prepare { model, purpose, texts, token_texts } => {
                 prepare(self.engine(), &self.caches, model.as_ref(), purpose, &texts, &token_texts)
             }
-            Request::Rerank { model, query, documents, budget, needs_first } => {
-                let place = self.reranking.join();
-                let budget = Budget { milliseconds: budget, needs_first, place };
-                rerank(self.engine(), &self.caches, &model, &query, &documents, budget)
+            Request::Rerank { model, query, documents, waits } => {
+                let Some(place) = self.reranks.join(waits) else {
+                    self.reranks_refused.fetch_add(1, Ordering::Relaxed);
+                    return Ok(Plan::Answered(Response::Logits(None)));
+                };
+                rerank(self.engine(), &self.caches, &model, &query, &documents, place)
             }
             Request::Describe { model: ModelRef { name, remote: Some(remote), .. } } => {
                 Ok(Plan::DescribeRemote { name, remote })
@@ -370,8 +357,7 @@ impl Service {
             query_cache_misses,
             pair_cache_hits,
             pair_cache_misses,
-            shortened_by_load: self.shortened_by_load.load(Ordering::Relaxed),
-            shortened_by_clock: self.shortened_by_clock.load(Ordering::Relaxed),
+            reranks_refused: self.reranks_refused.load(Ordering::Relaxed),
             resident_bytes: process::resident_bytes(),
             endpoints: self.remote.status(),
         }

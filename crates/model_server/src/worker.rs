@@ -4,7 +4,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 use std::{io, thread};
 
 use crate::error::InferenceError;
@@ -66,13 +65,8 @@ fn serve(batch: Batch<Model>, sequences: &AtomicU64) {
 fn run(batch: &Batch<Model>) -> JobResult {
     let model = batch.model();
     let sequences = batch.sequences();
-    let started = Instant::now();
-    let rows = catch_unwind(AssertUnwindSafe(|| model.run(&sequences))).unwrap_or_else(|_| {
+    catch_unwind(AssertUnwindSafe(|| model.run(&sequences))).unwrap_or_else(|_| {
         let name = model.name();
         Err(InferenceError::Internal(format!("running the model \"{name}\" panicked")))
-    });
-    if rows.is_ok() {
-        model.record_run(sequences.iter().map(|sequence| sequence.len()).sum(), started.elapsed());
-    }
-    rows
+    })
 }

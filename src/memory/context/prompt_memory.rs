@@ -167,8 +167,7 @@ pub fn facts_first(memories: &mut [PromptMemory]) {
 
 /// Has long memories tell a passage around the words of the request.
 pub fn shorten(memories: &mut [PromptMemory], request: &Request, tokens: &TokenCounter) {
-    let sought = Sought::of(&format!("{}\n{}", request.query, request.rewrites.join("\n")));
-    let sought = Rc::new(sought);
+    let sought = Rc::new(request.sought());
     let texts: Vec<&str> = memories.iter().map(|memory| memory.content.as_str()).collect();
     let passages = tokens.passages(&texts, &sought, tokens.memory_tokens);
     for (memory, passage) in memories.iter_mut().zip(passages) {

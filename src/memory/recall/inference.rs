@@ -4,9 +4,11 @@ use crate::memory::recall::Trace;
 use crate::memory::recall::request::Request;
 use crate::models;
 use crate::pg::prelude::*;
-use crate::store::candidate_details::Detail;
-use crate::store::scope::Archives;
-use memory_agent_model_server::protocol::{ModelRef, Purpose, Scores};
+use crate::pg::roles;
+use crate::store::candidate_details::{self, Detail};
+use memory_agent_core::rerank_passage::passage;
+use memory_agent_model_server::protocol::{ModelRef, Purpose};
+use std::collections::HashMap;
 
 /// The query's embeddings: the given one, or computed; empty when that fails.
 pub fn query_embeddings(
@@ -40,21 +42,24 @@ pub fn query_embeddings(
     embeddings
 }
 
-/// Step 2: the logits of the pool, as far as the budget goes and NaN beyond, or `None` with the reason in the
-/// trace. `order`: the places of the details, those first that are to be read first.
+/// Step 2: the logits of the rows that are read, and NaN of the others, or `None` with the reason in the trace: either
+/// all of them are read, or none is. `order`: the places of the details, those first that are to be read first.
 pub fn rerank(
     request: &Request,
     model: Option<&ModelRef>,
     details: &[Detail],
     order: &[usize],
     trace: &mut Trace,
-) -> Option<Vec<f32>> {
+) -> PgResult<Option<Vec<f32>>> {
     let Some(model) = model else {
         trace.reranking = if request.rerank { "no rerank model" } else { "off" }.into();
-        return None;
+        return Ok(None);
     };
+    let order = &order[..order.len().min(request.chosen.rerank_rows)];
     let longest = request.chosen.rerank_max_query_chars;
-    let skipped = if request.query.trim().is_empty() {
+    let skipped = if request.chosen.rerank_rows == 0 {
+        Some("skipped: rerank_rows is 0".to_owned())
+    } else if request.query.trim().is_empty() {
         Some("skipped: no query text".to_owned())
     } else if longest > 0 && request.query.chars().count() > longest {
         Some("skipped: query longer than rerank_max_query_chars".to_owned())
@@ -66,27 +71,50 @@ pub fn rerank(
     };
     if let Some(reason) = skipped {
         trace.reranking = reason;
-        return None;
+        return Ok(None);
     }
-    let documents = order.iter().map(|&place| details[place].text.clone()).collect();
-    let budget = request.chosen.rerank_budget_ms;
-    // Whether an archived conversation has to do with the query is decided by its logit.
-    let needs_first = request.scope.archives != Archives::Without;
-    match models::current().rerank(model, &request.query, documents, budget, needs_first) {
-        Ok(Scores { logits, shortened }) => {
+    let read = passages(request, details, order)?;
+    let (places, documents): (Vec<usize>, Vec<String>) = read.into_iter().unzip();
+    match models::current().rerank(model, &request.query, documents, false) {
+        Ok(Some(logits)) => {
             trace.reranking = model.name.clone();
-            trace.reranked = logits.iter().flatten().count();
-            trace.shortened = shortened;
+            trace.reranked = logits.len();
             let mut of_details = vec![f32::NAN; details.len()];
-            for (&place, logit) in order.iter().zip(logits) {
-                of_details[place] = logit.unwrap_or(f32::NAN);
+            for (place, logit) in places.into_iter().zip(logits) {
+                of_details[place] = logit;
             }
-            Some(of_details)
+            Ok(Some(of_details))
+        }
+        // Under load that is how it should be: no message of each call.
+        Ok(None) => {
+            trace.reranking = "skipped: the reranker is busy".to_owned();
+            Ok(None)
         }
         Err(failure) => {
             trace.reranking = format!("failed: {}", failure.message);
             trace.failures.push(failure);
-            None
+            Ok(None)
         }
     }
+}
+
+/// What is read of these details, each with its place. One whose row has gone meanwhile is left out.
+fn passages(
+    request: &Request,
+    details: &[Detail],
+    places: &[usize],
+) -> PgResult<Vec<(usize, String)>> {
+    let ids: Vec<Uuid> = places.iter().map(|&place| details[place].id).collect();
+    let users = request.scope.caller.visible();
+    let texts: HashMap<Uuid, String> =
+        roles::read_as_owner(|spi| candidate_details::beginnings(spi, &users, &ids))?
+            .into_iter()
+            .collect();
+    let sought = request.sought();
+    let of = |&place: &usize| {
+        let detail = &details[place];
+        let text = texts.get(&detail.id)?;
+        Some((place, passage(detail.speaker.as_deref(), text, &sought)))
+    };
+    Ok(places.iter().filter_map(of).collect())
 }

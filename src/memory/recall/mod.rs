@@ -15,7 +15,7 @@ use crate::memory::prelude::*;
 use crate::memory::recall::echo::Untold;
 use crate::memory::recall::pool::{LeftOut, Member, Pool, fuse_pool};
 use crate::memory::recall::request::{Arguments, Request};
-use crate::models::{self, Failure};
+use crate::models::Failure;
 use crate::settings::RankingForm;
 use crate::store::candidate_details::{self, Detail};
 use crate::store::models::Kind;
@@ -25,7 +25,6 @@ use crate::store::{entries, schema};
 use memory_agent_core::blend::{Features, Weights};
 use memory_agent_core::rank::{self, Candidate, Ranking};
 use memory_agent_model_server::protocol::ModelRef;
-use memory_agent_core::rerank_budget::Shortened;
 use pgrx::datum::datetime_support::now;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -39,8 +38,6 @@ pub struct Trace {
     pub reranking: String,
     /// Rows that were reranked.
     pub reranked: usize,
-    /// Why not all of the pool were.
-    pub shortened: Option<Shortened>,
     pub search_mode: &'static str,
     pub ranking: &'static str,
     pub documents: u64,
@@ -120,7 +117,6 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         included: &[],
     };
     let mut settings = request.settings_of(false);
-    let characters = reranker.as_ref().map_or(0, models::characters_read);
     let (pool, echoes, details, episode, lexical_bound) = roles::read_as_owner(|spi| {
         let episode = open_episode_turns(spi, request)?;
         let query = Query { included: &episode, ..query };
@@ -132,7 +128,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         let users = request.scope.caller.visible();
         let (ids, model) = (pool.ids(), query.embedding_model);
         let as_of = request.scope.as_of;
-        let details = candidate_details::read(spi, &users, &ids, model, as_of, characters)?;
+        let details = candidate_details::read(spi, &users, &ids, model, as_of)?;
         let details = in_order(details, &ids);
         Ok((pool, echoes, details, episode, found.lexical_bound))
     })?;
@@ -173,7 +169,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     if let Some((_, log_odds, _)) = &learned {
         order.sort_by(|&a, &b| log_odds[b].total_cmp(&log_odds[a]));
     }
-    let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace);
+    let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace)?;
     trace.times.rerank = milliseconds(started);
     if let Some(first) = trace.failures.first() {
         let without =

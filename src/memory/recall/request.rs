@@ -12,8 +12,9 @@ use crate::store::{entries, schema};
 use memory_agent_core::echo::Said;
 use memory_agent_core::filter::Filter;
 use memory_agent_core::fuse::FusionSettings;
-use memory_agent_core::limits::{MAX_RERANK_BUDGET, MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
+use memory_agent_core::limits::{MAX_RERANK_ROWS, MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::rank::RankSettings;
+use memory_agent_core::words_sought::Sought;
 use memory_agent_core::{score, text};
 
 /// A row below this probability is dropped while enough others remain: of the rows that answer, 4 % are.
@@ -25,7 +26,7 @@ const LEAST_CANDIDATES: usize = 30;
 #[derive(Default)]
 pub struct Arguments {
     pub query: Option<String>,
-    pub rerank_budget: Option<i32>,
+    pub rerank_rows: Option<i32>,
     pub session_id: Option<String>,
     pub top_k: Option<i32>,
     pub token_budget: Option<i32>,
@@ -92,6 +93,11 @@ impl Request {
         settings.score_threshold.get_or_insert(threshold);
         settings
     }
+
+    /// The words that passages of long texts are to have.
+    pub fn sought(&self) -> Sought {
+        Sought::of(&format!("{}\n{}", self.query, self.rewrites.join("\n")))
+    }
 }
 
 impl Arguments {
@@ -153,8 +159,8 @@ impl Arguments {
         let as_of = self.as_of.map(|at| entries::finite("as_of", at)).transpose()?;
         let threshold = unit("score_threshold", self.score_threshold)?;
         let mut chosen = settings.recall.clone();
-        if let Some(milliseconds) = self.rerank_budget {
-            chosen.rerank_budget_ms = rerank_budget(milliseconds)?;
+        if let Some(rows) = self.rerank_rows {
+            chosen.rerank_rows = rerank_rows(rows)?;
         }
         let search = settings.search.clone();
         let base_weight = unit("recency_weight", self.recency_weight)?.or(chosen.recency_weight);
@@ -245,13 +251,13 @@ fn strings(values: Option<Vec<Option<String>>>) -> PgResult<Option<Vec<String>>>
     values.map(crate::pg::sql_types::without_nulls).transpose()
 }
 
-/// Milliseconds for the cross-encoder, in the range of the setting.
-fn rerank_budget(milliseconds: i32) -> PgResult<u32> {
-    let budget = u32::try_from(milliseconds).ok().filter(|budget| *budget <= MAX_RERANK_BUDGET);
-    budget.ok_or_else(|| {
+/// Rows for the cross-encoder, in the range of the setting.
+fn rerank_rows(rows: i32) -> PgResult<usize> {
+    let is_in_range = (0..=MAX_RERANK_ROWS).contains(&rows);
+    usize::try_from(rows).ok().filter(|_| is_in_range).ok_or_else(|| {
         Error::invalid(
-            format!("rerank_budget must be between 0 and {MAX_RERANK_BUDGET}, not {milliseconds}"),
-            "Give milliseconds, or 0 for no limit.",
+            format!("rerank_rows must be between 0 and {MAX_RERANK_ROWS}, not {rows}"),
+            "Leave it out for the setting's value.",
         )
     })
 }

@@ -33,10 +33,6 @@ fn standby_recalls_what_the_primary_recalls() {
     primary.wait_for_replay(&standby);
     let mut reader = Session::open(&standby, "replicated");
     assert_ne!(standby.model_server_pid(), primary.model_server_pid());
-    // Each of the two servers measures its own speed, and with the budget would read as many rows.
-    for client in [&mut session.client, &mut reader.client] {
-        client.batch_execute("SET memory_agent.rerank_budget = 0").unwrap();
-    }
     let mut answered = 0;
     for question in [QUESTION, "Which notes are about travel?", "What did the meeting decide?"] {
         for arguments in

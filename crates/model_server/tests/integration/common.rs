@@ -8,9 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use memory_agent_model_server::BlockingClient;
-use memory_agent_model_server::protocol::{
-    ModelRef, Purpose, Request, Response, Scores, ServerStatus,
-};
+use memory_agent_model_server::protocol::{ModelRef, Purpose, Request, Response, ServerStatus};
 
 /// The server's binary as cargo built it for these tests.
 pub const SERVER: &str = env!("CARGO_BIN_EXE_memory_agent_model_server");
@@ -194,13 +192,14 @@ pub fn embed_request(purpose: Purpose, texts: &[&str]) -> Request {
 }
 
 pub fn rerank_request(query: &str, documents: &[String]) -> Request {
-    rerank_within(0, query, documents)
+    let (query, documents) = (query.to_owned(), documents.to_vec());
+    Request::Rerank { model: reranker(), query, documents, waits: true }
 }
 
-/// * `budget`: in milliseconds, 0 for none.
-pub fn rerank_within(budget: u32, query: &str, documents: &[String]) -> Request {
+/// As recalls ask.
+pub fn rerank_unless_busy(query: &str, documents: &[String]) -> Request {
     let (query, documents) = (query.to_owned(), documents.to_vec());
-    Request::Rerank { model: reranker(), query, documents, budget, needs_first: false }
+    Request::Rerank { model: reranker(), query, documents, waits: false }
 }
 
 /// The embeddings of an answer, of which each text has one window.
@@ -216,14 +215,8 @@ pub fn single_windows(response: Response) -> Vec<Vec<f32>> {
 }
 
 pub fn logits(response: Response) -> Vec<f32> {
-    let Scores { logits, shortened } = scores(response);
-    assert_eq!(shortened, None);
-    logits.into_iter().map(|logit| logit.expect("a score")).collect()
-}
-
-pub fn scores(response: Response) -> Scores {
-    let Response::Scores(scores) = response else { panic!("{response:?}") };
-    scores
+    let Response::Logits(Some(logits)) = response else { panic!("{response:?}") };
+    logits
 }
 
 pub fn cosine(a: &[f32], b: &[f32]) -> f32 {

@@ -78,8 +78,7 @@ fn a_model_under_another_name_or_of_another_kind_is_refused() {
         model: embedder(),
         query: "q".to_owned(),
         documents: vec!["d".to_owned()],
-        budget: 0,
-        needs_first: false,
+        waits: true,
     };
     let (code, message) = error(client.call(&request).unwrap());
     assert_eq!(code, ErrorCode::ModelInvalid);
@@ -201,8 +200,7 @@ fn the_log_never_contains_texts() {
             model,
             query: secret.to_owned(),
             documents: vec![secret.to_owned()],
-            budget: 0,
-            needs_first: false,
+            waits: true,
         })
         .unwrap();
     assert!(!server.log().contains(secret));

@@ -4,7 +4,6 @@
 
 mod common;
 
-mod budget;
 mod cancellation;
 mod concurrency;
 mod defects;
@@ -20,6 +19,7 @@ mod remote_chat;
 mod remote_converse;
 mod remote_embeddings;
 mod remote_faults;
+mod reranks;
 mod server;
 mod shapes;
 mod token_counts;

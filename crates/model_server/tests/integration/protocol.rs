@@ -6,7 +6,7 @@ use memory_agent_model_server::protocol::{
     ChatMessage, ChatOutcome, ChatRequest, ChatRole, Conversation, Encoding, Endpoint,
     EndpointStatus, ErrorCode, FRAME_HEADER_BYTES, Frame, LoadedModel, MAX_FRAME_BYTES,
     MAX_TEXTS_PER_REQUEST, ModelDescription, ModelKind, ModelRef, PROTOCOL_VERSION, ProtocolError,
-    Provider, Purpose, RemoteEmbedder, Request, Response, Scores, ServerStatus, Shortened, encode,
+    Provider, Purpose, RemoteEmbedder, Request, Response, ServerStatus, encode,
 };
 use proptest::prelude::*;
 
@@ -146,14 +146,8 @@ fn request() -> impl Strategy<Value = Request> {
                 token_texts
             }
         ),
-        (model(), ".{0,50}", texts(), any::<u32>(), any::<bool>()).prop_map(
-            |(model, query, documents, budget, needs_first)| Request::Rerank {
-                model,
-                query,
-                documents,
-                budget,
-                needs_first
-            }
+        (model(), ".{0,50}", texts(), any::<bool>()).prop_map(
+            |(model, query, documents, waits)| Request::Rerank { model, query, documents, waits }
         ),
         model().prop_map(|model| Request::Describe { model }),
         Just(Request::Status),
@@ -163,10 +157,6 @@ fn request() -> impl Strategy<Value = Request> {
         (prop::sample::select(Encoding::ALL.to_vec()), texts())
             .prop_map(|((_, encoding), texts)| Request::Count { encoding, texts }),
     ]
-}
-
-fn shortened() -> impl Strategy<Value = Shortened> {
-    prop_oneof![Just(Shortened::Budget), Just(Shortened::Load), Just(Shortened::Clock)]
 }
 
 fn status() -> impl Strategy<Value = ServerStatus> {
@@ -182,7 +172,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
     (
         ".{0,10}",
         any::<[u32; 2]>(),
-        any::<[u64; 13]>(),
+        any::<[u64; 12]>(),
         prop::collection::vec(loaded, 0..3),
         prop::collection::vec(endpoint_status(), 0..3),
     )
@@ -202,8 +192,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             pair_cache_hits: numbers[8],
             pair_cache_misses: numbers[9],
             resident_bytes: numbers[10],
-            shortened_by_load: numbers[11],
-            shortened_by_clock: numbers[12],
+            reranks_refused: numbers[11],
             endpoints,
         })
 }
@@ -225,17 +214,15 @@ fn response() -> impl Strategy<Value = Response> {
     prop_oneof![
         (windows, prop::collection::vec(any::<u32>(), 0..4))
             .prop_map(|(embeddings, token_counts)| Response::Prepared { embeddings, token_counts }),
-        (prop::collection::vec(prop::option::of(number()), 0..8), prop::option::of(shortened()))
-            .prop_map(|(logits, shortened)| Response::Scores(Scores { logits, shortened })),
+        prop::option::of(vector()).prop_map(Response::Logits),
         chat_outcome().prop_map(Response::Chat),
-        (".{0,20}", kind(), prop::option::of(any::<u32>()), any::<[u32; 3]>()).prop_map(
-            |(name, kind, dimension, [max_tokens, tokens_per_second, load_milliseconds])| {
+        (".{0,20}", kind(), prop::option::of(any::<u32>()), any::<[u32; 2]>()).prop_map(
+            |(name, kind, dimension, [max_tokens, load_milliseconds])| {
                 Response::Description(ModelDescription {
                     name,
                     kind,
                     dimension,
                     max_tokens,
-                    tokens_per_second,
                     load_milliseconds,
                 })
             }

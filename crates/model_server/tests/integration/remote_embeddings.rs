@@ -239,8 +239,7 @@ fn a_remote_model_does_not_rerank() {
         model: model(&stub),
         query: "where?".to_owned(),
         documents: vec!["here".to_owned()],
-        budget: 0,
-        needs_first: false,
+        waits: true,
     };
     let (code, message) = error(&server, &request);
     assert_eq!(code, ErrorCode::ModelInvalid);

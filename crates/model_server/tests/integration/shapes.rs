@@ -301,7 +301,7 @@ fn a_model_whose_files_were_replaced_is_loaded_again_when_it_is_described() {
     let logit = |ask: &mut dyn FnMut(Request) -> Response| {
         let (model, query) = (references[1].clone(), "a cat".to_owned());
         let documents = vec!["a dog".to_owned()];
-        logits(ask(Request::Rerank { model, query, documents, budget: 0, needs_first: false }))
+        logits(ask(Request::Rerank { model, query, documents, waits: true }))
     };
     let before = (embedding(&mut ask), logit(&mut ask));
     embedder.set("config.json", json!({"pooling": "cls"}));

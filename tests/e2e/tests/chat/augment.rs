@@ -57,8 +57,6 @@ fn hits_are_the_rows_of_recall() {
         session.know("s", fact);
     }
     ingest(&mut session.client, "s", "Anna moved house last year.");
-    // What a test beside this one leaves of the budget is not the same for two calls.
-    run(&mut session.client, "SET memory_agent.rerank_budget = 0");
     for arguments in
         ["", ", top_k => 2", ", top_k => 1", ", recency_weight => 0.9", ", score_threshold => 0.2"]
     {

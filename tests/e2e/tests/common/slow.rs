@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A statement that runs for seconds unless it is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
-    /// Recall that reranks 200 long memories, however long that takes.
+    /// Recall that reranks passages of a hundred long memories.
     Recall,
     /// Scores of 300 long documents.
     Rerank,
@@ -26,7 +26,7 @@ impl Slow {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         match self {
             Self::Recall => format!(
-                "SELECT count(*) FROM memory_recall('the harbour of case {number}', rerank_budget => 0, \
+                "SELECT count(*) FROM memory_recall('the harbour of case {number}', rerank_rows => 100, \
                                                     session_id => 'slow', top_k => 200)"
             ),
             Self::Rerank => format!(
@@ -47,7 +47,7 @@ impl Slow {
     }
 }
 
-/// Stores what [`Slow::Recall`] reranks: 200 long turns of the session `slow`, found by their words.
+/// Stores what [`Slow::Recall`] finds: 200 long turns of the session `slow`, by their words.
 pub fn prepare_recall(session: &mut Session) {
     session
         .client

@@ -15,8 +15,6 @@ fn told(context: &Json) -> Vec<&str> {
 fn archived(name: &'static str) -> Client {
     let mut client = shared().database(name).connect();
     archive_some(&mut client);
-    // The reranker says which conversation is meant, and tests beside this one would take its budget.
-    run(&mut client, "SET memory_agent.rerank_budget = 0");
     client
 }
 
@@ -79,15 +77,18 @@ fn what_is_not_similar_enough_is_left_out() {
     assert!(told(&document).is_empty(), "{document}");
     run(&mut client, "SET memory_agent.relevance_threshold = 0");
     assert_eq!(told(&context(&mut client, unrelated)).len(), 4, "all of them");
-    run(&mut client, "SET memory_agent.relevance_threshold = -1; SET memory_agent.rerank = off");
-    assert!(
-        told(&context(&mut client, unrelated)).is_empty(),
-        "without a reranker the cosine decides"
-    );
-    assert_eq!(
-        told(&context(&mut client, "'now', 'Remind me how long our tokens are valid.'")),
-        ["auth"]
-    );
+    run(&mut client, "SET memory_agent.relevance_threshold = -1");
+    for without in ["rerank = off", "rerank_rows = 0"] {
+        run(&mut client, &format!("RESET memory_agent.rerank; SET memory_agent.{without}"));
+        assert!(
+            told(&context(&mut client, unrelated)).is_empty(),
+            "without a reranker the cosine decides"
+        );
+        assert_eq!(
+            told(&context(&mut client, "'now', 'Remind me how long our tokens are valid.'")),
+            ["auth"]
+        );
+    }
     run(&mut client, "SET memory_agent.relevance_threshold = 1");
     assert!(told(&context(&mut client, &format!("'now', '{QUESTION}'"))).is_empty());
 }

@@ -89,7 +89,7 @@ fn short_memories_come_before_passages_except_for_the_best() {
         let add = "SELECT memory_add($1, infer => false)";
         client.execute(add, &[&fact(number)]).unwrap();
     }
-    run(&mut client, "SET memory_agent.rerank_budget = 0");
+    run(&mut client, "SET memory_agent.rerank_rows = 100");
     let best = &recall(&mut client, &format!("'{QUESTION}', top_k => 1"))[0];
     assert!(best.content.contains(ANSWER), "{}", best.content);
     let mut told = |budget: i32| -> (Vec<i64>, usize) {

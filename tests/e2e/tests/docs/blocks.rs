@@ -23,7 +23,7 @@ use std::time::Duration;
 const NOT_RUN: [&str; 3] = ["sh", "math", ""];
 
 /// Runs all blocks of a page; returns what is wrong with them, each with its place. One page after the
-/// other: recalls that come together share the reranker's budget, and a reader is alone.
+/// other: among many recalls some go on without the reranker, and a reader is alone.
 pub fn problems(page: &Document) -> Vec<String> {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -190,27 +190,6 @@ fn a_reranker_is_used_as_it_was_downloaded() {
 }
 
 #[test]
-fn the_reranker_reads_as_much_of_a_row_as_it_has_tokens_for() {
-    let mut client = shared().database("register_long_rows").connect();
-    let folder = ModelFolder::tiny("long_rows", "modernbert-reranker");
-    run(
-        &mut client,
-        &format!("SELECT memory_register_model('long', 'reranker', {}, true)", folder.sql()),
-    );
-    let content = format!("{}she works in berlin", "the cat sleeps on the mat ".repeat(300));
-    ingest(&mut client, "s", &content);
-    run(&mut client, "SET memory_agent.rerank_budget = 0");
-    let explained = explain(&mut client, "'Where does she work?'");
-    let logit = explained["candidates"][0]["logit"].as_f64().expect("a logit");
-    let of_all: f32 = value(
-        &mut client,
-        "SELECT (memory_rerank('Where does she work?', ARRAY[$1]))[1]",
-        &[&content],
-    );
-    assert!((logit - f64::from(of_all)).abs() < 1e-5, "{logit} {of_all}");
-}
-
-#[test]
 fn registration_loads_the_files_that_are_there_now() {
     let mut client = shared().database("register_replaced").connect();
     let folder = ModelFolder::tiny("replaced", "mean-embedder");

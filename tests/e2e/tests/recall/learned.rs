@@ -74,12 +74,12 @@ fn without_logits_it_is_the_same_scale() {
     assert_eq!(document["ranking"], "learned");
     assert!(candidates(&document).iter().all(|row| row["logit"].is_null()));
     assert_eq!(recalled_texts(&mut client, &format!("{question}, rerank => false"))[0], TURNS[2].2);
-    // What the budget leaves unread keeps what it had.
+    // What is left unread keeps what it had.
     let unread = |document: &Json, id: &Json| {
         let row = candidates(document).iter().find(|row| row["id"] == *id).unwrap().clone();
         (row["logit"].is_null(), row["relevance"].as_f64().unwrap())
     };
-    run(&mut client, "SET memory_agent.rerank_budget = 1");
+    run(&mut client, "SET memory_agent.rerank_rows = 3");
     let some = explain(&mut client, question);
     let mut compared = 0;
     for row in candidates(&some) {

@@ -3,8 +3,8 @@
 mod arguments;
 mod arms;
 mod budget;
+mod busy;
 mod candidates;
-mod company;
 mod explain;
 mod filters;
 mod global;
@@ -13,9 +13,13 @@ mod languages;
 mod learned;
 mod ranking;
 mod rerank;
+mod rows;
 mod scopes;
 mod stale;
 mod time;
+
+#[path = "../common/mod.rs"]
+mod common;
 
 use memory_agent_e2e::Client;
 use memory_agent_e2e::memory::run;
@@ -35,9 +39,9 @@ fn weighted(client: &mut Client) {
     run(client, "SET memory_agent.ranking = weighted");
 }
 
-/// Tests that run beside this one would take a share of the reranker's budget, and its rows with it.
+/// Has the cross-encoder read every candidate.
 fn read_all(client: &mut Client) {
-    run(client, "SET memory_agent.rerank_budget = 0");
+    run(client, "SET memory_agent.rerank_rows = 100");
 }
 
 #[track_caller]

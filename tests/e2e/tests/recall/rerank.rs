@@ -3,7 +3,7 @@
 
 use super::{assert_close, read_all, relevance_only, weighted};
 use memory_agent_e2e::memory::{explain, ingest_all, recall, recalled_texts, run, value};
-use memory_agent_e2e::{Client, expect_error, shared};
+use memory_agent_e2e::{Client, shared};
 
 /// The words and the topic of the question are in all of them, the answer in one.
 const PASSAGES: [&str; 5] = [
@@ -173,64 +173,6 @@ fn the_reranker_is_left_out_by_argument_or_setting() {
     run(&mut client, "SET memory_agent.rerank = off");
     assert_eq!(explain(&mut client, QUESTION)["reranking"], "off");
     assert_ne!(explain(&mut client, &format!("{QUESTION}, rerank => true"))["reranking"], "off");
-}
-
-#[test]
-fn a_budget_reranks_the_most_promising_rows() {
-    let mut client = shared().database("rerank_budget").connect();
-    let turns: Vec<String> = (0..40)
-        .map(|n| format!("In {} people lived in Berlin, and {n} in huts.", 1900 + n))
-        .collect();
-    ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
-    relevance_only(&mut client);
-    run(&mut client, "SET memory_agent.rerank = on");
-    // Unread rows come after read ones by a rule of this formula; see learned.rs for the other.
-    weighted(&mut client);
-    let reranked = |document: &serde_json::Value| {
-        (document["rows"]["reranked"].as_i64().unwrap(), document["rerank_shortened_by"].clone())
-    };
-    let all = explain(&mut client, &format!("{QUESTION}, rerank_budget => 0"));
-    let pool = all["rows"]["pool"].as_i64().unwrap();
-    assert_eq!(reranked(&all), (pool, serde_json::Value::Null));
-
-    run(&mut client, "SET memory_agent.rerank_budget = 1");
-    let some = explain(&mut client, QUESTION);
-    let (count, reason) = reranked(&some);
-    assert!((1..pool).contains(&count), "{count} of {pool}");
-    assert_eq!(reason, "budget");
-    let candidates = some["candidates"].as_array().unwrap();
-    let of = |is_reranked: bool, value: &str| {
-        let rows = candidates.iter().filter(|row| row["logit"].is_null() != is_reranked);
-        rows.filter_map(|row| row[value].as_f64()).collect::<Vec<_>>()
-    };
-    let least = of(true, "fused").into_iter().fold(f64::INFINITY, f64::min);
-    assert!(of(false, "fused").iter().all(|fused| *fused <= least), "the best come first");
-    let worst = of(true, "logit").into_iter().map(sigmoid).fold(f64::INFINITY, f64::min);
-    for row in candidates.iter().filter(|row| row["logit"].is_null()) {
-        if let Some(relevance) = row["relevance"].as_f64() {
-            assert!(relevance <= 0.5 * worst + 0.5 + 1e-6, "{row}");
-        }
-    }
-    // One call may say otherwise, and the session's name is still the second of the other function.
-    let document =
-        |client: &mut Client, arguments: &str| explain(client, &format!("{QUESTION}, {arguments}"));
-    assert_eq!(reranked(&document(&mut client, "rerank_budget => 0")), reranked(&all));
-    let rows = recall(
-        &mut client,
-        &format!("{QUESTION}, rerank_budget => 0, session_id => 's', top_k => 40"),
-    );
-    assert!(rows.len() > count as usize);
-    assert_eq!(document(&mut client, "'elsewhere'")["rows"]["pool"], 0);
-    assert_eq!(reranked(&document(&mut client, "NULL")), reranked(&some));
-    for milliseconds in ["-1", "60001"] {
-        let call = format!("SELECT memory_explain({QUESTION}, rerank_budget => {milliseconds})");
-        assert!(expect_error(client.query(&call, &[]), "22023").contains("rerank_budget"));
-    }
-    // The same question on the same memory at the same time gives the same rows.
-    run(&mut client, "BEGIN");
-    let rows = recall(&mut client, QUESTION);
-    assert_eq!(recall(&mut client, QUESTION), rows);
-    run(&mut client, "COMMIT");
 }
 
 #[test]

@@ -105,9 +105,9 @@ reflection | reflection worker | its effect
 relevance_threshold | chat context worker | its effect; -1, where whatever is found is to be in the prompt
 replacement_check | reflection worker | its effect, and without the probe: that a set value asks none
 rerank | chat context inference isolation lifecycle model_change processes properties recall reflection settings upgrade window | off, where a test is about another step or about words, and rows come in an order that it knows; its effect
-rerank_budget | chat context inference recall standby | its effect; 0, where a test compares what every candidate gets, and others run beside it or two servers answer
 rerank_max_query_chars | recall | its effect
 rerank_model | background chat settings summaries | none, where only jobs run and a model would cost time; its effect
+rerank_rows | context recall | its effect; 100, where a test compares what every candidate gets
 rerank_weight | recall | its effect
 score_normalization | recall | its effect
 score_threshold | chat recall | its effect; 0, where nothing is to be dropped

@@ -89,11 +89,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     ("rerank", "on", "user", Bool, "recall::the_reranker_is_left_out_by_argument_or_setting"),
     (
-        "rerank_budget",
-        "45",
+        "rerank_rows",
+        "8",
         "user",
-        Int(0, 60_000, "ms"),
-        "recall::a_budget_reranks_the_most_promising_rows",
+        Int(0, 100, ""),
+        "recall::so_many_of_the_most_promising_rows_are_read",
     ),
     (
         "rerank_weight",
