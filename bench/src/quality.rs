@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::arguments::Arguments;
-use crate::configurations::{Asked, Configuration, PLANS, Plan};
+use crate::configurations::{ARMS, AS_SHIPPED, Asked, Configuration, PLANS, Plan};
 use crate::dataset::{ADVERSARIAL, Dataset, Document, Question};
 use crate::environment::Environment;
 use crate::metrics::{DEPTH, Measures, NAMES};
@@ -15,6 +15,8 @@ use std::path::Path;
 
 /// Turns in one call of memory_ingest_batch.
 const BATCH: usize = 200;
+/// How far the defaults may be below a single arm, in recall at five.
+const REGRET: f64 = -0.01;
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
     for plan in &PLANS {
@@ -34,9 +36,10 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
             if let Some(directory) = &arguments.runs {
                 write_run(directory, plan.folder, configuration.name, &dataset, &answers)?;
             }
-            figures.push((configuration, score(&dataset, &answers)));
+            figures.push(Figure::of(configuration, &dataset, &answers));
         }
         show(report, plan, &figures);
+        show_regret(report, plan, &figures, arguments.limit.is_none());
     }
     Ok(())
 }
@@ -137,27 +140,70 @@ type Scores = BTreeMap<String, (usize, Measures)>;
 
 const HEADLINE: &str = "all but adversarial";
 
-fn score(dataset: &Dataset, answers: &[Vec<String>]) -> Scores {
-    let mut groups: BTreeMap<String, Vec<Measures>> = BTreeMap::new();
-    for (question, answer) in dataset.questions.iter().zip(answers) {
-        let measures = Measures::of(answer, &question.evidence);
-        groups.entry(question.category.clone()).or_default().push(measures);
-        if question.category != ADVERSARIAL {
-            groups.entry(HEADLINE.to_owned()).or_default().push(measures);
-        }
-    }
-    groups.into_iter().map(|(name, all)| (name, (all.len(), Measures::mean(&all)))).collect()
+/// What a configuration gave.
+struct Figure<'a> {
+    configuration: &'a Configuration,
+    scores: Scores,
+    /// Recall at five of each question but the adversarial ones, in the order of the data.
+    recalls: Vec<f64>,
 }
 
-fn show(report: &mut Report, plan: &Plan, figures: &[(&Configuration, Scores)]) {
-    let questions =
-        figures.first().and_then(|(_, scores)| scores.get(HEADLINE)).map_or(0, |all| all.0);
+impl<'a> Figure<'a> {
+    fn of(configuration: &'a Configuration, dataset: &Dataset, answers: &[Vec<String>]) -> Self {
+        let mut groups: BTreeMap<String, Vec<Measures>> = BTreeMap::new();
+        for (question, answer) in dataset.questions.iter().zip(answers) {
+            let measures = Measures::of(answer, &question.evidence);
+            groups.entry(question.category.clone()).or_default().push(measures);
+            if question.category != ADVERSARIAL {
+                groups.entry(HEADLINE.to_owned()).or_default().push(measures);
+            }
+        }
+        let recalls = groups.get(HEADLINE).into_iter().flatten().map(|all| all.recall_5).collect();
+        let means = groups.into_iter().map(|(name, all)| (name, (all.len(), Measures::mean(&all))));
+        Self { configuration, scores: means.collect(), recalls }
+    }
+}
+
+/// The mean of paired differences with half of its 95 % interval, by their standard error.
+fn difference(ours: &[f64], theirs: &[f64]) -> (f64, f64) {
+    let differences: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| a - b).collect();
+    let count = differences.len() as f64;
+    let mean = differences.iter().sum::<f64>() / count;
+    let variance =
+        differences.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    (mean, 1.96 * (variance / count).sqrt())
+}
+
+/// The defaults beside each single arm. A default that is worse than what it is made of is a fault, if all questions
+/// were asked.
+fn show_regret(report: &mut Report, plan: &Plan, figures: &[Figure<'_>], is_whole: bool) {
+    let of = |name: &str| figures.iter().find(|figure| figure.configuration.name == name);
+    let Some(ours) = of(AS_SHIPPED) else { return };
+    println!("\nThe defaults beside the single arms, R@5");
+    let mut table = Table::new(&["arm", "R@5", "the defaults over it", "95 %"]);
+    for theirs in ARMS.iter().filter_map(|name| of(name)) {
+        let (mean, half) = difference(&ours.recalls, &theirs.recalls);
+        let arm = theirs.recalls.iter().sum::<f64>() / theirs.recalls.len() as f64;
+        let interval = format!("{:+.3} to {:+.3}", mean - half, mean + half);
+        let name = theirs.configuration.name;
+        table.row([name.to_owned(), format!("{arm:.3}"), format!("{mean:+.3}"), interval]);
+        let name = format!("{}: the defaults over {name}, R@5", plan.folder);
+        match is_whole {
+            true => report.requirement(name, mean, Bound::AtLeast(REGRET)),
+            false => report.target(name, mean, Bound::AtLeast(REGRET)),
+        }
+    }
+    print!("{table}");
+}
+
+fn show(report: &mut Report, plan: &Plan, figures: &[Figure<'_>]) {
+    let questions = figures.first().and_then(|one| one.scores.get(HEADLINE)).map_or(0, |all| all.0);
     report.section(&format!("Quality: {}, n = {questions}, {HEADLINE}", plan.title));
     let mut header = vec!["configuration"];
     header.extend(NAMES);
     header.push("reference R@5");
     let mut table = Table::new(&header);
-    for (configuration, scores) in figures {
+    for Figure { configuration, scores, .. } in figures {
         let Some((_, headline)) = scores.get(HEADLINE) else { continue };
         let reference =
             configuration.reference.map_or(String::new(), |value| format!("{value:.3}"));
@@ -174,14 +220,14 @@ fn show(report: &mut Report, plan: &Plan, figures: &[(&Configuration, Scores)]) 
     println!("\nR@5 by category");
     let categories: Vec<(&String, usize)> = figures
         .first()
-        .map(|(_, scores)| scores.iter().map(|(name, (count, _))| (name, *count)).collect())
+        .map(|one| one.scores.iter().map(|(name, (count, _))| (name, *count)).collect())
         .unwrap_or_default();
     let headings: Vec<String> =
         categories.iter().map(|(name, count)| format!("{name} ({count})")).collect();
     let header: Vec<&str> =
         ["configuration"].into_iter().chain(headings.iter().map(String::as_str)).collect();
     let mut table = Table::new(&header);
-    for (configuration, scores) in figures {
+    for Figure { configuration, scores, .. } in figures {
         let values = categories.iter().map(|(name, _)| {
             scores.get(*name).map_or(String::new(), |(_, all)| format!("{:.3}", all.recall_5))
         });
@@ -191,10 +237,10 @@ fn show(report: &mut Report, plan: &Plan, figures: &[(&Configuration, Scores)]) 
     report.add(plan.folder, json(figures));
 }
 
-fn json(figures: &[(&Configuration, Scores)]) -> Json {
+fn json(figures: &[Figure<'_>]) -> Json {
     figures
         .iter()
-        .map(|(configuration, scores)| {
+        .map(|Figure { configuration, scores, .. }| {
             let groups: serde_json::Map<String, Json> = scores
                 .iter()
                 .map(|(name, (count, measures))| {
@@ -212,4 +258,18 @@ fn json(figures: &[(&Configuration, Scores)]) -> Json {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_paired() {
+        let (mean, half) = difference(&[1.0, 1.0, 0.0, 0.0], &[0.0, 1.0, 0.0, 1.0]);
+        assert_eq!(mean, 0.0);
+        // The standard error of 1, 0, 0, -1: the root of 2/3 over 4.
+        assert!((half - 1.96 * (2.0f64 / 12.0).sqrt()).abs() < 1e-12, "{half}");
+        assert_eq!(difference(&[0.5, 0.25], &[0.25, 0.0]), (0.25, 0.0));
+    }
 }

@@ -19,8 +19,6 @@ pub struct Detail {
     /// Days between the event and the moment of the question; negative for the future.
     pub age_days: f64,
     pub embedding: Option<Vector>,
-    /// Lexemes that are indexed of it, with repetitions.
-    pub words: u32,
     /// Who said it.
     pub speaker: Option<String>,
     /// Why what was said does not bear it out.
@@ -28,8 +26,8 @@ pub struct Detail {
 }
 
 record!(Detail:
-    id user_id agent_id kind role markers token_count session_id episode_id created_at age_days embedding words
-    speaker unverified);
+    id user_id agent_id kind role markers token_count session_id episode_id created_at age_days embedding speaker
+    unverified);
 
 impl Detail {
     /// The session it belongs to.
@@ -54,7 +52,6 @@ pub fn read(
                      ELSE (SELECT w.embedding FROM memory_agent.entry_windows w \
                             WHERE w.user_id = e.user_id AND w.entry_id = e.id \
                               AND w.embedding_model = $3 AND w.ordinal = 1) END, \
-                e.doc_len, \
                 CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
                 CASE WHEN e.state_reason = 'unverified' THEN e.metadata->>'unverified' END \
            FROM memory_agent.entries e WHERE e.user_id = ANY ($1) AND e.id = ANY ($2)",

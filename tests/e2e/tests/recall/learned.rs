@@ -104,20 +104,17 @@ fn without_logits_it_is_the_same_scale() {
     assert!(most_unread <= least_read, "{most_unread} {least_read}");
 }
 
-/// The weights of the default embedder in the table of docs/ranking.md: of unread rows, and of read ones.
-fn documented_weights() -> Vec<(String, [f64; 2])> {
+/// A table of docs/ranking.md below this header: the weights of the default models by the number that they are for.
+fn documented_weights(header: &str) -> Vec<(String, f64)> {
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ranking.md"));
     let page = page.expect("docs/ranking.md");
-    let table =
-        page.split("| Number | Meaning | unread | read |").nth(1).expect("the table of weights");
+    let table = page.split(header).nth(1).unwrap_or_else(|| panic!("{header}"));
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let weight = |cell: &str| {
-            if cell.is_empty() { 0.0 } else { cell.parse().unwrap_or_else(|_| panic!("{row}")) }
-        };
-        (cells[0].replace('`', ""), [weight(cells[2]), weight(cells[3])])
+        let weight = cells[2].parse().unwrap_or_else(|_| panic!("{row}"));
+        (cells[0].replace('`', ""), weight)
     })
     .collect()
 }
@@ -125,38 +122,59 @@ fn documented_weights() -> Vec<(String, [f64; 2])> {
 #[test]
 fn the_documented_formula_gives_what_a_row_gets() {
     let mut client = talk("learned_formula");
-    let weights = documented_weights();
-    assert_eq!(weights.len(), 20, "{weights:?}");
+    let advantage = documented_weights("| Advantage | Meaning | default");
+    let level = documented_weights("| Level | Meaning | default");
+    let words = documented_weights("| Without an embedding | Meaning | weight |");
+    let read = documented_weights("| Read | Meaning | default");
+    assert_eq!((advantage.len(), level.len(), words.len(), read.len()), (8, 4, 9, 5));
+    run(&mut client, "SET memory_agent.embed_on_ingest = off");
+    run(
+        &mut client,
+        "SELECT memory_ingest('new', 'user', 'Caroline moved the piano.', metadata => '{\"name\": \"Ada\"}')",
+    );
+    let sum = |weights: &[(String, f64)], row: &Json, log_odds: f64| -> f64 {
+        let number = |name: &str| match name {
+            "(intercept)" => 1.0,
+            "logit" => row["logit"].as_f64().unwrap(),
+            "log odds" => log_odds,
+            name => row["features"][name].as_f64().unwrap_or_else(|| panic!("{name}: {row}")),
+        };
+        let product = |name: &str| name.split(" * ").map(number).product::<f64>();
+        weights.iter().map(|(name, weight)| weight * product(name)).sum()
+    };
     let long = format!("'What did Caroline tell us about her {}?'", "very long ".repeat(14));
-    let (mut read, mut unread) = (0, 0);
+    let (mut of_read, mut of_unread, mut by_words) = (0, 0, 0);
     for question in
         ["'Where did Caroline move to last winter?'", "'What is new with Melanie, latest?'", &long]
     {
         for arguments in [question.to_owned(), format!("{question}, rerank => false")] {
             let document = explain(&mut client, &arguments);
+            let has_embedding = |row: &Json| !row["features"]["similarity"].is_null();
+            let embedded = candidates(&document).iter().filter(|row| has_embedding(row));
+            let best = embedded.map(|row| sum(&advantage, row, 0.0)).reduce(f64::max).unwrap();
             for row in candidates(&document) {
-                let logit = row["logit"].as_f64();
-                let number = |name: &str| match name {
-                    "(intercept)" => 1.0,
-                    "logit" => logit.unwrap_or(0.0),
-                    "max(logit + 4, 0)" => logit.map_or(0.0, |logit| (logit + 4.0).max(0.0)),
-                    name => {
-                        row["features"][name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"))
-                    }
+                let log_odds = match has_embedding(row) {
+                    true => sum(&advantage, row, 0.0) - best + sum(&level, row, 0.0),
+                    false => sum(&words, row, 0.0),
                 };
-                let product = |name: &str| name.split(" * ").map(number).product::<f64>();
-                let column = usize::from(logit.is_some());
-                let sum: f64 =
-                    weights.iter().map(|(name, weight)| weight[column] * product(name)).sum();
+                let sum = match row["logit"].is_null() {
+                    true => log_odds,
+                    false => sum(&read, row, log_odds),
+                };
                 let expected = 1.0 / (1.0 + (-sum).exp());
-                // The table has three digits of each weight.
+                // The tables have three digits of each weight.
                 let found = row["relevance"].as_f64().unwrap();
                 assert!((found - expected).abs() < 0.003, "{found} is not {expected}: {row}");
-                *(if logit.is_some() { &mut read } else { &mut unread }) += 1;
+                let counter = match (row["logit"].is_null(), has_embedding(row)) {
+                    (true, true) => &mut of_unread,
+                    (true, false) => &mut by_words,
+                    (false, _) => &mut of_read,
+                };
+                *counter += 1;
             }
         }
     }
-    assert!(read > 10 && unread > 10, "{read} {unread}");
+    assert!(of_read > 10 && of_unread > 10 && by_words > 0, "{of_read} {of_unread} {by_words}");
 }
 
 #[test]
@@ -189,13 +207,12 @@ fn speakers_and_times_that_a_question_names_count() {
     let document = explain(&mut client, "'What did Caroline paint in May 2023?'");
     for row in candidates(&document) {
         let features = &row["features"];
-        let flags = ["other_speaker", "in_time", "out_of_time"].map(|name| features[name] == 1.0);
-        assert_ne!(flags[1], flags[2], "{row}");
+        assert!(features["out_of_time"] == 1.0 || features["out_of_time"] == 0.0, "{row}");
     }
     let count = |name: &str| {
         candidates(&document).iter().filter(|row| row["features"][name] == 1.0).count()
     };
-    assert_eq!((count("other_speaker"), count("in_time")), (5, 2));
+    assert_eq!((count("other_speaker"), count("out_of_time")), (5, 8));
 }
 
 #[test]
@@ -209,12 +226,13 @@ fn times_are_read_in_the_language_of_the_call() {
         let settings = format!("{{\"text_search_config\": \"{configuration}\"}}");
         run(&mut client, &format!("SELECT memory_configure(settings => '{settings}')"));
         let document = explain(&mut client, &format!("'{question}'"));
-        let in_time = candidates(&document).iter().filter(|row| row["features"]["in_time"] == 1.0);
-        assert_eq!(in_time.count(), 2, "{document}");
+        let others =
+            candidates(&document).iter().filter(|row| row["features"]["out_of_time"] == 1.0);
+        assert_eq!(others.count(), candidates(&document).len() - 2, "{document}");
     }
     let document = explain(&mut client, "'What did Caroline paint in May?'");
     assert!(
-        candidates(&document).iter().all(|row| row["features"]["in_time"] == 0.0),
+        candidates(&document).iter().all(|row| row["features"]["out_of_time"] == 0.0),
         "English names of months are no Portuguese ones: {document}"
     );
 }
@@ -245,14 +263,18 @@ fn a_weight_of_recency_replaces_what_was_learned_of_age() {
 }
 
 #[test]
-fn words_alone_and_other_rerankers_are_weighted() {
+fn words_alone_are_on_the_same_scale() {
     let mut client = shared().database("learned_words").connect();
     run(
         &mut client,
         "SET memory_agent.embed_on_ingest = off; \
          SELECT memory_ingest('s', 'user', 'The dog is called Rex.')",
     );
-    assert_eq!(explain(&mut client, "'dog'")["ranking"], "weighted");
+    assert_eq!(explain(&mut client, "'dog'")["ranking"], "learned");
+    let found = best(&mut client, "'What is the dog called?', rerank => false");
+    assert!((0.2..1.0).contains(&found), "{found}");
+    let other = best(&mut client, "'When does the dog school open?', rerank => false");
+    assert!(other < found / 2.0, "{other} {found}");
     run(&mut client, "SET memory_agent.embed_on_ingest = sync");
     weighted(&mut client);
     run(&mut client, "SELECT memory_ingest('s', 'user', 'The cat is called Tom.')");
@@ -280,7 +302,7 @@ fn a_vector_without_a_direction_spoils_no_score() {
     };
     let rows = check(&mut client, &zero);
     assert!(rows.iter().all(|row| row.similarity.is_none() && row.lexical.is_some()));
-    assert_eq!(explain(&mut client, &zero)["ranking"], "weighted", "nothing is known of meaning");
+    assert_eq!(explain(&mut client, &zero)["ranking"], "learned", "by its words");
     assert!(recall(&mut client, &format!("{zero}, score_threshold => 1")).len() < rows.len());
     run(&mut client, "SET memory_agent.exact_scan_rows = 0");
     check(&mut client, &zero);
@@ -322,10 +344,9 @@ fn a_session_is_that_of_an_agent() {
         );
     }
     let document = explain(&mut client, "'What is the dog called?'");
-    let mut others: Vec<f64> = candidates(&document)
-        .iter()
-        .map(|row| row["features"]["session"].as_f64().unwrap())
-        .collect();
-    others.sort_by(f64::total_cmp);
-    assert_eq!(others, [0.0, 0.1, 0.1], "{document}");
+    let fits: Vec<&Json> =
+        candidates(&document).iter().map(|row| &row["features"]["session_fit"]).collect();
+    assert_eq!(fits.len(), 3, "{document}");
+    let alike = |a: usize, b: usize| usize::from(fits[a] == fits[b]);
+    assert_eq!(alike(0, 1) + alike(0, 2) + alike(1, 2), 1, "one session of two rows: {document}");
 }
