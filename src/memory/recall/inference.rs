@@ -57,9 +57,7 @@ pub fn rerank(
     };
     let order = &order[..order.len().min(request.chosen.rerank_rows)];
     let longest = request.chosen.rerank_max_query_chars;
-    let skipped = if request.chosen.rerank_rows == 0 {
-        Some("skipped: rerank_rows is 0".to_owned())
-    } else if request.query.trim().is_empty() {
+    let skipped = if request.query.trim().is_empty() {
         Some("skipped: no query text".to_owned())
     } else if longest > 0 && request.query.chars().count() > longest {
         Some("skipped: query longer than rerank_max_query_chars".to_owned())

@@ -221,7 +221,7 @@ impl Arguments {
                 false => chosen.stale_sources.into(),
             },
             wants_nothing: top_k.is_some_and(|top_k| top_k <= 0),
-            rerank: self.rerank.unwrap_or(chosen.rerank),
+            rerank: self.rerank.unwrap_or(chosen.rerank) && chosen.rerank_rows > 0,
             scope: Scope {
                 caller,
                 session_id: self.session_id,

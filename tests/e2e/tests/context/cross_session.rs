@@ -78,8 +78,11 @@ fn what_is_not_similar_enough_is_left_out() {
     run(&mut client, "SET memory_agent.relevance_threshold = 0");
     assert_eq!(told(&context(&mut client, unrelated)).len(), 4, "all of them");
     run(&mut client, "SET memory_agent.relevance_threshold = -1");
-    for without in ["rerank = off", "rerank_rows = 0"] {
-        run(&mut client, &format!("RESET memory_agent.rerank; SET memory_agent.{without}"));
+    for without in [
+        "SET memory_agent.rerank = off",
+        "SET memory_agent.rerank = on; SET memory_agent.rerank_rows = 0",
+    ] {
+        run(&mut client, without);
         assert!(
             told(&context(&mut client, unrelated)).is_empty(),
             "without a reranker the cosine decides"

@@ -74,7 +74,7 @@ fn so_many_of_the_most_promising_rows_are_read() {
     // None are as no reranker.
     run(&mut client, "BEGIN");
     let none = document(&mut client, "rerank_rows => 0");
-    assert_eq!((read(&none), &none["reranking"]), (0, &Json::from("skipped: rerank_rows is 0")));
+    assert_eq!((read(&none), &none["reranking"]), (0, &Json::from("off")));
     let rows = recall(&mut client, &format!("{QUESTION}, rerank_rows => 0"));
     assert_eq!(rows, recall(&mut client, &format!("{QUESTION}, rerank => false")));
     run(&mut client, "COMMIT");
