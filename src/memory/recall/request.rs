@@ -17,7 +17,7 @@ use memory_agent_core::rank::RankSettings;
 use memory_agent_core::words_sought::Sought;
 use memory_agent_core::{score, text};
 
-/// A row below this probability is dropped while enough others remain: of the rows that answer, 4 % are.
+/// A row below this probability is dropped while enough others remain.
 const LEAST_PROBABILITY: f64 = 0.05;
 /// At least so many rows go on to ranking when the scope has them, whatever top_k is.
 const LEAST_CANDIDATES: usize = 30;

@@ -15,6 +15,7 @@ mod ranking;
 mod rerank;
 mod rows;
 mod scopes;
+mod small_memories;
 mod stale;
 mod time;
 
