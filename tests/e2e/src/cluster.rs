@@ -27,7 +27,8 @@ pub enum StopMode {
 }
 
 /// What every cluster of the tests differs in from a server that somebody installs. None is the
-/// extension's: what decides what a recall returns is what ships, in every suite that says nothing else.
+/// extension's, but for the threads of [`tests_at_once`]: what decides what a recall returns is what ships, in every
+/// suite that says nothing else.
 const HARNESS_SETTINGS: [(&str, &str); 7] = [
     // Reached through the socket alone, so that two runs share no port.
     ("listen_addresses", ""),
@@ -41,6 +42,13 @@ const HARNESS_SETTINGS: [(&str, &str); 7] = [
     ("log_line_prefix", "%m [%p] %q%d "),
     ("log_min_messages", "info"),
 ];
+
+/// How many tests run side by side. The model server gets as many threads, and so has a place for the rerank of each:
+/// no test is refused one because of the others.
+fn tests_at_once() -> usize {
+    let chosen = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
+    chosen.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, Into::into))
+}
 
 /// What a cluster is made with.
 #[derive(Clone, Debug)]
@@ -102,7 +110,8 @@ impl Cluster {
     /// What a suite sets of the extension's stands in a table of reasons, `tests/settings/deviations.rs`.
     pub fn builder() -> Builder {
         let settings = HARNESS_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Builder { settings: settings.into(), environment: BTreeMap::new() }
+        let builder = Builder { settings: settings.into(), environment: BTreeMap::new() };
+        builder.setting("memory_agent.inference_threads", tests_at_once())
     }
 
     /// The data directory.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 const CONNECTIONS: usize = 32;
-/// Reranks that hold the reranker: more than any number of threads lets begin beside others.
+/// Reranks that hold the reranker: more than may wait or run beside others.
 const HOLDERS: usize = 10;
 /// Recalls without a reranker before a test has seen enough.
 const ENOUGH: u64 = 30;
@@ -25,6 +25,10 @@ fn question() -> String {
     static ASKED: AtomicU64 = AtomicU64::new(1_000);
     let number = ASKED.fetch_add(1, Ordering::Relaxed);
     format!("'What did the harvest of orchard {number} cost in all?', as_of => '2025-06-01'")
+}
+
+fn two_threads() -> Cluster {
+    Cluster::builder().preload(true).setting("memory_agent.inference_threads", 2).start()
 }
 
 fn remember(client: &mut Client) {
@@ -58,7 +62,7 @@ fn reading(document: &Json) -> (&str, usize) {
 
 #[test]
 fn beside_a_full_queue_all_recalls_go_on_without_the_reranker() {
-    let cluster = Cluster::builder().preload(true).start();
+    let cluster = two_threads();
     let database = cluster.database("busy");
     let mut client = database.connect();
     remember(&mut client);
@@ -130,7 +134,7 @@ fn beside_holders(database: &Database<'_>, client: &mut Client) {
 
 #[test]
 fn many_at_once_are_read_whole_or_not_at_all() {
-    let cluster = Cluster::builder().preload(true).start();
+    let cluster = two_threads();
     let database = cluster.database("crowd");
     let mut client = database.connect();
     remember(&mut client);

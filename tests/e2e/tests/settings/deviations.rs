@@ -56,7 +56,7 @@ freshness_boost | recall | its effect
 fusion | recall window | its effect; in window, an enum among the settings shown
 identity | attach gateway isolation page pgbouncer security settings | each mode, where a test is about who may do what, or about a server that insists on users
 inference | background cancel chat inference processes | each mode, where a test is about processes, interrupts or endpoints
-inference_threads | processes settings | its effect
+inference_threads | harness processes recall settings | its effect; in the harness as many as tests run side by side, so that none has the rerank of another refused; two, where a test has recalls refused
 inference_timeout | background settings | failures sooner than by default, and waits that no timeout ends
 job_workers | background reflection summaries worker | two jobs at once, and one alone
 language_dir | settings | its effect
@@ -265,12 +265,14 @@ fn what_sets_a_setting_is_recognised() {
     }
 }
 
-/// Of the clusters that suites share, and of every cluster that says nothing else.
+/// Of the clusters that suites share, and of every cluster that says nothing else. The threads of the model server are
+/// those of the tests.
 #[test]
 fn shared_clusters_have_what_ships() {
     let changed = |database: Database<'_>| -> Vec<String> {
         let sql = "SELECT concat(name, ' = ', reset_val) FROM pg_settings \
-                    WHERE name LIKE 'memory\\_agent.%' AND reset_val IS DISTINCT FROM boot_val ORDER BY name";
+                    WHERE name LIKE 'memory\\_agent.%' AND reset_val IS DISTINCT FROM boot_val \
+                      AND name <> 'memory_agent.inference_threads' ORDER BY name";
         values(&mut database.connect(), sql, &[])
     };
     assert_eq!(changed(shared().database("deviations")), [""; 0]);
@@ -279,7 +281,8 @@ fn shared_clusters_have_what_ships() {
     // The identity of a test's session, and nothing else.
     let of_the_session: Vec<String> = values(
         &mut shared().database("deviations_session").connect(),
-        "SELECT name FROM pg_settings WHERE name LIKE 'memory\\_agent.%' AND setting IS DISTINCT FROM boot_val",
+        "SELECT name FROM pg_settings WHERE name LIKE 'memory\\_agent.%' AND setting IS DISTINCT FROM boot_val \
+            AND name <> 'memory_agent.inference_threads'",
         &[],
     );
     assert_eq!(of_the_session, ["memory_agent.user_id"]);
