@@ -125,7 +125,7 @@ fn a_row_that_fits_is_likely_and_one_that_does_not_is_not() {
         );
         if weights.read.is_some() {
             let (high, low) = (of(0, Some(8.0)), of(0, Some(-8.0)));
-            assert!(high > 0.5 && low < 0.7 * high, "{weights:?} {high} {low}");
+            assert!(high > 0.5 && low < high - 0.1, "{weights:?} {high} {low}");
         }
     }
 }

@@ -45,49 +45,85 @@ pub(super) struct ReadWeights {
 }
 
 /// By the names that the embedders are registered by.
-pub(super) static EMBEDDERS: [(&str, RowWeights); 1] = [(
-    "memory-embed-small",
-    RowWeights {
-        intercept: -4.6346,
-        gap: -6.8658,
-        gap_share: 0.0,
-        lexical_relative: 1.5806,
-        session_fit: 0.2137,
-        long: -2.8207,
-        other_speaker: -1.7993,
-        out_of_time: -2.8945,
-        newest_session_by_size: 1.08,
-        similarity: 7.5758,
-        lexical_share: 2.6292,
-        scope_size: -0.3656,
-    },
-)];
+pub(super) static EMBEDDERS: [(&str, RowWeights); 3] = [
+    (
+        "memory-embed-small",
+        RowWeights {
+            intercept: -4.7262,
+            gap: -6.9612,
+            gap_share: 0.0,
+            lexical_relative: 1.5745,
+            session_fit: 0.2165,
+            long: -2.8032,
+            other_speaker: -1.8994,
+            out_of_time: -2.8894,
+            newest_session_by_size: 1.0396,
+            similarity: 7.5365,
+            lexical_share: 2.6588,
+            scope_size: -0.3519,
+        },
+    ),
+    (
+        "bge-small-en-v1.5",
+        RowWeights {
+            intercept: -2.7989,
+            gap: -6.6113,
+            gap_share: 0.0,
+            lexical_relative: 1.9109,
+            session_fit: 0.2457,
+            long: -3.0744,
+            other_speaker: -2.3769,
+            out_of_time: -2.8380,
+            newest_session_by_size: 1.0396,
+            similarity: 4.1239,
+            lexical_share: 3.9919,
+            scope_size: -0.3607,
+        },
+    ),
+    (
+        "all-MiniLM-L6-v2",
+        RowWeights {
+            intercept: -0.9422,
+            gap: -3.2146,
+            gap_share: 0.0,
+            lexical_relative: 2.0183,
+            session_fit: 0.2388,
+            long: -3.3134,
+            other_speaker: -2.3789,
+            out_of_time: -2.9260,
+            newest_session_by_size: 0.8112,
+            similarity: 1.7582,
+            lexical_share: 4.4410,
+            scope_size: -0.3664,
+        },
+    ),
+];
 
-/// Those of any other embedder, however its cosines are spread.
+/// Those of any other embedder: of its cosines the order alone counts.
 pub(super) static ANY_EMBEDDER: RowWeights = RowWeights {
-    intercept: -1.0,
+    intercept: -0.0733,
     gap: 0.0,
-    gap_share: -2.0,
-    lexical_relative: 1.5806,
-    session_fit: 0.2137,
-    long: -2.8207,
-    other_speaker: -1.7993,
-    out_of_time: -2.8945,
-    newest_session_by_size: 1.08,
+    gap_share: -2.4912,
+    lexical_relative: 1.8593,
+    session_fit: 0.2276,
+    long: -3.0520,
+    other_speaker: -2.3984,
+    out_of_time: -2.8961,
+    newest_session_by_size: 0.9683,
     similarity: 0.0,
-    lexical_share: 2.6292,
-    scope_size: -0.3656,
+    lexical_share: 4.4462,
+    scope_size: -0.3592,
 };
 
 pub(super) static WORDS: WordWeights = WordWeights {
-    intercept: -2.7941,
-    lexical_relative: 2.2351,
-    lexical_share: 6.1474,
-    long: -3.2474,
-    other_speaker: -2.1273,
-    out_of_time: -0.6019,
-    scope_size: -0.417,
-    query_size: 0.897,
+    intercept: -2.7285,
+    lexical_relative: 2.2647,
+    lexical_share: 6.0250,
+    long: -3.2980,
+    other_speaker: -2.4898,
+    out_of_time: -0.5345,
+    scope_size: -0.4185,
+    query_size: 0.7458,
 };
 
 /// By the names that the cross-encoders are registered by.
@@ -95,21 +131,21 @@ pub(super) static RERANKERS: [(&str, ReadWeights); 2] = [
     (
         "ms-marco-MiniLM-L-12-v2",
         ReadWeights {
-            intercept: 0.005,
-            log_odds: 0.8645,
-            query_size: 0.5037,
-            logit: 0.1254,
-            logit_by_size: -0.115,
+            intercept: -0.0551,
+            log_odds: 0.8704,
+            query_size: 0.3844,
+            logit: 0.1108,
+            logit_by_size: -0.1352,
         },
     ),
     (
         "memory-rerank-small",
         ReadWeights {
-            intercept: 0.005,
-            log_odds: 0.8645,
-            query_size: 0.5037,
-            logit: 0.1254,
-            logit_by_size: -0.115,
+            intercept: 0.0483,
+            log_odds: 0.9119,
+            query_size: 0.2201,
+            logit: 0.0895,
+            logit_by_size: -0.1225,
         },
     ),
 ];
