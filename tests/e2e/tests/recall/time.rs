@@ -179,6 +179,7 @@ fn the_score_is_relevance_recency_and_markers_by_their_weights() {
 #[test]
 fn every_marker_has_its_boost() {
     let mut client = shared().database("marker_boosts").connect();
+    weighted(&mut client);
     run(&mut client, "SET memory_agent.embed_on_ingest = off");
     for marker in ["constraint", "decision", "goal", "failure", "custom:x", "failure,constraint"] {
         run(
