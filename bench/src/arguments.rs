@@ -41,13 +41,13 @@ pub struct Arguments {
     #[arg(long)]
     pub languages: bool,
 
-    /// Directory of the labelled data, with folders locomo-open and realmem-open
+    /// Directory of the labelled data, with folders such as locomo-open
     #[arg(long, value_name = "DIR", env = "MEMORY_AGENT_BENCH_DATA", default_value = DATA, help_heading = "Options")]
     pub data: PathBuf,
     /// Only the first N questions of each conversation
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Options")]
     pub limit: Option<usize>,
-    /// Only the configurations of --quality and --drain that have TEXT in their names
+    /// Only the configurations of --quality and --drain that have TEXT in their names; --quality takes several, A|B
     #[arg(
         long,
         value_name = "TEXT",

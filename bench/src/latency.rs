@@ -19,6 +19,10 @@ const NEAREST: usize = 15;
 const WARM_UP: usize = 5;
 /// Of so many rounds one also asks for the times of the steps.
 const STAGES_EVERY: usize = 4;
+/// Memories of another user, each of so many turns: about 5 kB.
+const LONG_ROWS: usize = 60;
+const TURNS_OF_LONG: usize = 35;
+const LONG_USER: &str = ", user_id => 'long'";
 const DATABASE: &str = "latency";
 const STEPS: [&str; 4] = ["embed", "search", "rerank", "rank"];
 /// Set beside the defaults for "30 candidates".
@@ -32,10 +36,8 @@ struct Figures {
     reranked_to_raw: Samples,
     reranked_30: Samples,
     reranked_30_to_raw: Samples,
-    context: Samples,
-    context_to_recall: Samples,
-    augment: Samples,
-    augment_to_recall: Samples,
+    prompts: Prompts,
+    long_prompts: Prompts,
     first: Samples,
     embedding: Samples,
     nearest: Samples,
@@ -43,6 +45,15 @@ struct Figures {
     raw_rerank_30: Samples,
     pool: Samples,
     steps: [Samples; 4],
+}
+
+/// Prompts of a session in which nothing was said yet.
+#[derive(Default)]
+struct Prompts {
+    context: Samples,
+    context_to_recall: Samples,
+    augment: Samples,
+    augment_to_recall: Samples,
 }
 
 pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report) -> Result<()> {
@@ -58,7 +69,8 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         }
         without_reranker(&mut client, &models, &mut questions, &mut figures)?;
         with_reranker(&mut client, &models, &mut questions, &mut figures)?;
-        prompts(&mut client, &mut questions, &mut figures)?;
+        prompts(&mut client, &mut questions, "", &mut figures.prompts)?;
+        prompts(&mut client, &mut questions, LONG_USER, &mut figures.long_prompts)?;
         first_recall(environment, &mut questions, &mut figures)?;
         if round % STAGES_EVERY == 0 {
             steps(&mut client, &mut questions, &mut figures)?;
@@ -74,13 +86,34 @@ fn fill(client: &mut Client) -> Result<()> {
         "SELECT count(*) FROM memory_ingest_batch($1::text::jsonb)",
         &[&Json::from(turns).to_string()],
     )?;
-    client.batch_execute("CREATE TABLE bare AS SELECT id, embedding FROM memory_agent.entries")?;
+    let texts = |number: usize| {
+        let turns =
+            (0..TURNS_OF_LONG).map(|turn| synthetic::sentence(number * TURNS_OF_LONG + turn));
+        format!("{}.", turns.collect::<Vec<_>>().join(". "))
+    };
+    let long: Vec<Json> = (0..LONG_ROWS)
+        .map(|number| {
+            let mut turn = synthetic::turn(number);
+            turn["content"] = texts(number).into();
+            turn
+        })
+        .collect();
+    client.execute(
+        &format!("SELECT count(*) FROM memory_ingest_batch($1::text::jsonb{LONG_USER})"),
+        &[&Json::from(long).to_string()],
+    )?;
+    client.batch_execute("CREATE TABLE bare AS SELECT id, embedding FROM memory_agent.entries WHERE user_id <> 'long'")?;
     client.batch_execute("VACUUM ANALYZE bare, memory_agent.entries")?;
     Ok(())
 }
 
 fn recall(question: &str, rerank: bool) -> String {
     format!("SELECT * FROM memory_recall({}, rerank => {rerank})", literal(question))
+}
+
+/// * `user`: the argument that names the user, with a comma before it; empty for the client's own.
+fn recall_of(user: &str, question: &str) -> String {
+    format!("SELECT * FROM memory_recall({}{user})", literal(question))
 }
 
 /// The query that an application without us would send.
@@ -133,24 +166,25 @@ fn with_reranker(
     Ok(())
 }
 
-/// Prompts of a session in which nothing was said yet, each beside a recall of the same user's memory.
+/// Prompts, each beside a recall of the same user's memory.
 fn prompts(
     client: &mut Client,
     questions: &mut FreshQuestions,
-    figures: &mut Figures,
+    user: &str,
+    figures: &mut Prompts,
 ) -> Result<()> {
     let mut recalled = Samples::default();
-    let context = format!("SELECT memory_context('new', {})", literal(&questions.another()));
-    recalled.time(|| client.simple_query(&recall(&questions.another(), true)))?;
+    let context = format!("SELECT memory_context('new', {}{user})", literal(&questions.another()));
+    recalled.time(|| client.simple_query(&recall_of(user, &questions.another())))?;
     figures.context.time(|| client.simple_query(&context))?;
     figures.context_to_recall.push(figures.context.last() / recalled.last());
     let augment = format!(
         "SELECT memory_augment(jsonb_build_array(jsonb_build_object('role', 'user', 'content', {})), \
-                               session_id => 'new')",
+                               session_id => 'new'{user})",
         literal(&questions.another())
     );
     figures.augment.time(|| client.simple_query(&augment))?;
-    recalled.time(|| client.simple_query(&recall(&questions.another(), true)))?;
+    recalled.time(|| client.simple_query(&recall_of(user, &questions.another())))?;
     figures.augment_to_recall.push(figures.augment.last() / recalled.last());
     Ok(())
 }
@@ -213,9 +247,12 @@ fn show(report: &mut Report, figures: &Figures) {
     let pool = format!("recall, defaults ({} candidates)", figures.pool.median());
     row(&pool, reranked, Some(&figures.reranked_to_raw));
     row("  raw: reranker on the same pairs", &figures.raw_rerank, None);
-    let (context, augment) = (&figures.context_to_recall, &figures.augment_to_recall);
-    row("context of a new session, to a recall", &figures.context, Some(context));
-    row("augment of a new session, to a recall", &figures.augment, Some(augment));
+    let of_prompts = [("", &figures.prompts), (" from memories of 5 kB", &figures.long_prompts)];
+    for (from, Prompts { context, context_to_recall, augment, augment_to_recall }) in of_prompts {
+        let of = |what| format!("{what} of a new session{from}, to a recall");
+        row(&of("context"), context, Some(context_to_recall));
+        row(&of("augment"), augment, Some(augment_to_recall));
+    }
     row("first recall of a connection, no reranker", first, None);
     for (step, samples) in STEPS.iter().zip(&figures.steps) {
         row(&format!("step of a default recall: {step}"), samples, None);
@@ -226,9 +263,13 @@ fn show(report: &mut Report, figures: &Figures) {
         figures.plain_to_raw.median(),
         Bound::AtMost(1.5),
     );
-    for (what, ratio) in [("context", context), ("augment", augment)] {
-        let name = format!("{what} of a new session to a recall without a session");
-        report.target(&name, ratio.median(), Bound::AtMost(1.2));
+    for (from, prompts) in of_prompts {
+        let ratios =
+            [("context", &prompts.context_to_recall), ("augment", &prompts.augment_to_recall)];
+        for (what, ratio) in ratios {
+            let name = format!("{what} of a new session{from} to a recall without a session");
+            report.target(&name, ratio.median(), Bound::AtMost(1.2));
+        }
     }
     report.target(
         "recall, 30 candidates, to raw reranker",

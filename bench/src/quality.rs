@@ -30,7 +30,8 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         let mut client = environment.database(plan.folder)?;
         let ids = ingest(&mut client, plan, &dataset)?;
         let mut figures = Vec::new();
-        let wanted = |one: &&Configuration| one.name.contains(&arguments.only);
+        let parts: Vec<&str> = arguments.only.split('|').collect();
+        let wanted = |one: &&Configuration| parts.iter().any(|part| one.name.contains(part));
         for configuration in plan.configurations.iter().filter(wanted) {
             let answers = ask_all(&mut client, configuration, &dataset, &ids)?;
             if let Some(directory) = &arguments.runs {
