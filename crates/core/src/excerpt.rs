@@ -12,8 +12,9 @@ use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 /// Stands where a text is cut.
 pub const ELLIPSIS: &str = "…";
 
-/// A longer text, in bytes for each token that may be told, is cut without counting: no prose has such tokens.
-const MOST_BYTES_PER_TOKEN: usize = 16;
+/// A longer text, in bytes for each token that may be told, is taken apart without counting all of it first: prose has
+/// half of that a token. One that may be told whole after all is found out at the end.
+const MOST_BYTES_PER_TOKEN: usize = 8;
 /// Estimates are above what is counted, by up to so many times.
 const ESTIMATED_ABOVE: u64 = 2;
 /// Scores this close are equal.
