@@ -14,7 +14,7 @@ const MAX_ITEMS: usize = 100_000;
 /// A member of an object: its name, and where name and value stand in the document.
 #[derive(Debug)]
 pub struct Member<'a> {
-    /// The name without quotes and escapes.
+    /// The name without quotes and escapes; as it is written where that is no text.
     pub name: String,
     name_at: Range<usize>,
     /// The value as it is written.
@@ -32,15 +32,14 @@ impl<'a> Object<'a> {
     /// monstrous one.
     pub fn read(document: &str, text: &'a str) -> Option<Self> {
         let members: Members<'a> = serde_json::from_str(text).ok()?;
-        let member = |(name, value): (&'a RawValue, &'a RawValue)| {
-            Some(Member {
-                name: serde_json::from_str(name.get()).ok()?,
-                name_at: place(document, name.get()),
-                value: value.get(),
-                at: place(document, value.get()),
-            })
+        let member = |(name, value): (&'a RawValue, &'a RawValue)| Member {
+            // Half a surrogate pair is no text. It is no name that anybody here knows either.
+            name: serde_json::from_str(name.get()).unwrap_or_else(|_| name.get().to_owned()),
+            name_at: place(document, name.get()),
+            value: value.get(),
+            at: place(document, value.get()),
         };
-        members.0.into_iter().map(member).collect::<Option<_>>().map(Self)
+        Some(Self(members.0.into_iter().map(member).collect()))
     }
 
     /// The last member of this name: the one that counts for most readers.
@@ -224,6 +223,8 @@ mod tests {
             (r#"{"memory_id":"x"}"#, "{}"),
             (r#"{ "memory_id" : "x" , "memory_top_k":3 }"#, "{  }"),
             (r#"{"a":1.0,"memory_id":"x"}"#, r#"{"a":1.0}"#),
+            // Half an emoji as a name.
+            (r#"{"\ud83d":1,"memory_id":"x"}"#, r#"{"\ud83d":1}"#),
             (r#"{"memory_id":"x","a":1.0}"#, r#"{"a":1.0}"#),
             (
                 r#"{"z":12345678901234567890123, "memory_id":null,"memory_x":[1,{"a":"}"}] ,"a":1e400}"#,

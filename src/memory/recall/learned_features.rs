@@ -1,4 +1,4 @@
-//! The learned ranking: what its regressions need, from what a recall knows.
+//! The learned ranking: what its sums need, from what a recall knows.
 
 use crate::memory::language::Phrases;
 use crate::memory::recall::pool::Member;

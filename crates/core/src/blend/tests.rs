@@ -85,7 +85,7 @@ fn the_newest_session_comes_first() {
     };
     let rows = [of("old", 90.0), of("new", 40.0), of("old", 80.0), of("newest", 2.0)];
     assert_eq!(places(&rows), [1.0 / 3.0, 0.5, 1.0 / 3.0, 1.0]);
-    // The caller weighs the age, so it is none of the regressions' business.
+    // The caller weighs the age, so the ranking does not.
     assert_eq!(places(&[of("a", f64::INFINITY), of("b", f64::INFINITY)]), [0.0, 0.0]);
 }
 

@@ -99,7 +99,7 @@ pub(super) static EMBEDDERS: [(&str, RowWeights); 3] = [
     ),
 ];
 
-/// Those of any other embedder: of its cosines the order alone counts.
+/// Those of any other embedder: a cosine counts by its place between the lowest and the highest of the candidates.
 pub(super) static ANY_EMBEDDER: RowWeights = RowWeights {
     intercept: -0.0733,
     gap: 0.0,
