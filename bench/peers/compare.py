@@ -68,6 +68,9 @@ class Plan:
 PLANS = (
     Plan("locomo-open", "LoCoMo", named_speakers=True, as_of=False),
     Plan("realmem-open", "RealMem", named_speakers=False, as_of=True),
+    Plan("realtalk-open", "REALTALK", named_speakers=True, as_of=False),
+    # One person speaks with an assistant: names would say nothing.
+    Plan("beam-open", "BEAM", named_speakers=False, as_of=False),
 )
 
 
@@ -310,7 +313,7 @@ def main():
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="directory of the labelled sets")
-    parser.add_argument("--sets", default="locomo-open,realmem-open", help="which of them (default: all)")
+    parser.add_argument("--sets", default="locomo-open,realmem-open,realtalk-open,beam-open", help="which of them (default: all)")
     parser.add_argument("--systems", type=names, default=list(SYSTEMS), help="beginnings of names, by semicolons")
     parser.add_argument("--connections", type=lambda text: [int(n) for n in text.split(",")], default=[1])
     parser.add_argument("--conversations", type=int, help="only the first ones of each set, for a quick run")
