@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A statement that runs for seconds unless it is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
-    /// Recall that reranks passages of a hundred long memories.
+    /// Recalls that rerank passages of a hundred long memories, one after the other.
     Recall,
     /// Scores of 300 long documents.
     Rerank,
@@ -26,8 +26,9 @@ impl Slow {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         match self {
             Self::Recall => format!(
-                "SELECT count(*) FROM memory_recall('the harbour of case {number}', rerank_rows => 100, \
-                                                    session_id => 'slow', top_k => 200)"
+                "SELECT count(*) FROM generate_series(1, 20) AS part, \
+                      LATERAL memory_recall('the harbour of case {number}, part ' || part, rerank_rows => 100, \
+                                            session_id => 'slow', top_k => 200)"
             ),
             Self::Rerank => format!(
                 "SELECT memory_rerank('the harbour of case {number}', array_agg({})) FROM generate_series(1, 300) n",
