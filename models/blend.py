@@ -16,7 +16,8 @@ What is fitted (crates/core/src/blend.rs has the sums):
     entropy of a softmax over the candidates of whole memories, and one for the probability, the cross entropy of each
     row in memories of every size. Each set has the same weight, and in the second loss each size.
   words: the same second loss for rows as they are before they have an embedding.
-  read: a logistic regression over the log odds of the row and the logit of the cross-encoder.
+  read: both losses again, for rows that a cross-encoder read: over their log odds, their logits, how far those lie
+    behind the best logit of the list, and the number of rows that they were chosen from.
 With --any-embedder, for which the candidates of several are given, the row knows cosines by their places between the
 least and the best alone.
 Four of five questions are taken to have an answer. Everything measured leaves a fifth of the conversations of each set
@@ -34,7 +35,7 @@ ADVANTAGE = ["gap", "lexical_relative", "session_fit", "long", "other_speaker", 
 ABSOLUTE = ["similarity", "lexical_share"]
 LEVEL = ["scope_size"]
 WORDS = ["lexical_relative", "lexical_share", "long", "other_speaker", "out_of_time", "scope_size", "query_size"]
-READ = ["log_odds", "query_size", "logit", "logit_by_size"]
+READ = ["log_odds", "logit", "behind", "behind_by_size", "scope_size"]
 # Longer queries are not read.
 LONGEST_READ = 1.0
 # Of the rows of a question as many count, the best by their fused scores.
@@ -179,16 +180,58 @@ def rows_read(query, odds, rows):
 
 
 def numbers_read(query, odds, rows):
-    logit, size = query.logit[rows], query.query_size
-    return np.column_stack([odds[rows], np.full(len(rows), size), logit, logit * size])
+    logit = query.logit[rows]
+    behind = logit.max() - logit
+    size = np.full(len(rows), query.value["scope_size"][0])
+    return np.column_stack([odds[rows], logit, behind, behind * query.query_size, size])
 
 
-def fit_read(queries, odds, rows):
+def fit_read(queries, odds, rows, penalty=1e-2):
+    """The weights of a row that was read, by the same two losses as those of the row. In the first the rows that were
+    not read keep their log odds: a row that was read has to take its place among them too."""
     chosen = [(q, r) for q in queries if len(r := rows_read(q, odds[id(q)], rows))]
-    share = shares([q for q, _ in chosen])
-    return logistic(np.vstack([numbers_read(q, odds[id(q)], r) for q, r in chosen]),
-                    np.concatenate([q.y[r] for q, r in chosen]),
-                    np.repeat(share, [len(r) for _, r in chosen]) * len(chosen) / rows, 0.5)
+    queries = [q for q, _ in chosen]
+    x = [numbers_read(q, odds[id(q)], r) for q, r in chosen]
+    scale = np.vstack(x).std(0) + 1e-9
+    count = np.array([len(r) for _, r in chosen])
+    of = np.repeat(np.arange(len(chosen)), count)
+    x = np.column_stack([np.vstack(x) / scale, np.ones(len(of))])
+    y = np.concatenate([q.y[r] for q, r in chosen])
+    share = shares(queries)[of] / rows
+    # The rows of the softmax: all of the question, those that were read at the places of `x`.
+    whole = [i for i, q in enumerate(queries) if q.size == "whole" and q.has_answer and q.y[:ROWS].any()]
+    start_of_x = np.r_[0, np.cumsum(count)[:-1]]
+    counts, parts, place, target = [], [], [], []
+    of_set = defaultdict(int)
+    for i in whole:
+        q, r = chosen[i]
+        used = np.union1d(np.arange(min(ROWS, len(q.y))), r)
+        at = np.full(len(q.y), -1)
+        at[r] = start_of_x[i] + np.arange(len(r))
+        counts.append(len(used)), parts.append(odds[id(q)][used]), place.append(at[used])
+        target.append(q.y[used] / q.y[used].sum())
+        of_set[q.set] += 1
+    counts, fixed, place, target = np.array(counts), np.concatenate(parts), np.concatenate(place), np.concatenate(target)
+    start, of_whole = np.r_[0, np.cumsum(counts)[:-1]], np.repeat(np.arange(len(whole)), counts)
+    order_share = np.array([1 / of_set[queries[i].set] / len(of_set) for i in whole])[of_whole]
+    was_read = place >= 0
+    read_x = x[place[was_read]]
+
+    def loss(b):
+        score = fixed.copy()
+        score[was_read] = read_x @ b
+        exponential = np.exp(score - np.maximum.reduceat(score, start)[of_whole])
+        p = exponential / np.add.reduceat(exponential, start)[of_whole]
+        total = -(order_share * target * np.log(p + 1e-300)).sum()
+        gradient = -(read_x.T @ (order_share * (target - p))[was_read])
+        z = x @ b
+        total += (share * (np.logaddexp(0, z) - y * z)).sum()
+        gradient += x.T @ (share * (sigmoid(z) - y))
+        ridge = np.r_[b[:-1], 0]
+        return total + penalty * (ridge @ ridge) / 2, gradient + penalty * ridge
+
+    b = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x
+    return {"weights": b[:-1] / scale, "intercept": b[-1]}
 
 
 def probability(query, odds, model, rows):

@@ -3,10 +3,10 @@
 //! Three steps say it, each a sum of a few weighted numbers. The first tells what a row has before others of its
 //! list, and takes the best row for the measure. The second adds how near the row is to the question whatever else
 //! there is, and how many rows it was chosen from: so a probability means the same in a memory of three rows and in
-//! one of thousands, and all are low where nothing fits. The third has the logit of a cross-encoder as well, for rows
-//! that it read. A row without an embedding has a sum of its own, by words. Cosines differ by embedder and logits by
-//! cross-encoder, so each embedder and each pair of both has weights of its own. `models/blend.py` fits them;
-//! docs/ranking.md says on what, and how good they are.
+//! one of thousands, and all are low where nothing fits. The third, for rows that a cross-encoder read, has the logit
+//! as well, and how far it lies behind the best one. A row without an embedding has a sum of its own, by words.
+//! Cosines differ by embedder and logits by cross-encoder, so each has weights of its own. `models/blend.py` fits
+//! them; docs/ranking.md says on what, and how good they are.
 
 mod weights;
 
@@ -72,14 +72,24 @@ impl Weights {
             .collect()
     }
 
-    /// The probability of a row with these log odds, with the logit that the cross-encoder gave it, if it has
-    /// read it.
+    /// The probabilities of all candidates from their log odds, in their order. `logits` are those that the
+    /// cross-encoder gave to the rows that it read, not finite for the others.
     #[must_use]
-    pub fn probability(self, row: &Features, log_odds: f64, logit: Option<f32>) -> f64 {
-        logistic(match (logit, self.read) {
-            (Some(logit), Some(read)) => row.read(log_odds, f64::from(logit), read),
+    pub fn probabilities(
+        self,
+        rows: &[Features],
+        log_odds: &[f64],
+        logits: Option<&[f32]>,
+    ) -> Vec<f64> {
+        let logits = logits.unwrap_or_default();
+        let read = |place: usize| logits.get(place).copied().filter(|logit| logit.is_finite());
+        let best = (0..rows.len()).filter_map(read).fold(f32::NEG_INFINITY, f32::max);
+        let of_row = |place: usize, row: &Features, log_odds: f64| match (read(place), self.read) {
+            (Some(logit), Some(w)) => row.read(log_odds, logit.into(), (best - logit).into(), w),
             _ => log_odds,
-        })
+        };
+        let of_rows = rows.iter().zip(log_odds).enumerate();
+        of_rows.map(|(place, (row, &odds))| logistic(of_row(place, row, odds))).collect()
     }
 }
 
@@ -248,11 +258,12 @@ impl Features {
             + ASKED_FRESH * self.asked_fresh
     }
 
-    fn read(&self, log_odds: f64, logit: f64, w: &ReadWeights) -> f64 {
+    fn read(&self, log_odds: f64, logit: f64, behind: f64, w: &ReadWeights) -> f64 {
         w.intercept
             + w.log_odds * log_odds
-            + w.query_size * self.query_size
-            + (w.logit + w.logit_by_size * self.query_size) * logit
+            + w.logit * logit
+            + (w.behind + w.behind_by_size * self.query_size) * behind
+            + w.scope_size * self.scope_size
     }
 }
 

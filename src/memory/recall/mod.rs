@@ -186,11 +186,9 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let mut candidates: Vec<Candidate> =
         of_details.map(|(detail, member)| candidate(detail, member, &hidden)).collect();
     if let Some((features, log_odds, weights)) = &learned {
-        for (place, features) in features.iter().enumerate() {
-            let logit =
-                logits.as_ref().map(|logits| logits[place]).filter(|logit| logit.is_finite());
-            candidates[place].probability =
-                Some(weights.probability(features, log_odds[place], logit));
+        let probabilities = weights.probabilities(features, log_odds, logits.as_deref());
+        for (candidate, probability) in candidates.iter_mut().zip(probabilities) {
+            candidate.probability = Some(probability);
         }
     }
     for &(stale, replacement) in &replaced {

@@ -106,8 +106,24 @@ fn probabilities(
 ) -> Vec<f64> {
     let features = features(query, rows);
     let log_odds = weights.log_odds(&features);
-    let of_rows = features.iter().zip(log_odds);
-    of_rows.map(|(row, odds)| weights.probability(row, odds, logit)).collect()
+    let logits = logit.map(|logit| vec![logit; rows.len()]);
+    weights.probabilities(&features, &log_odds, logits.as_deref())
+}
+
+/// A logit counts for itself and against the best one of the list; a row that was not read keeps its log odds.
+#[test]
+fn logits_move_the_rows_that_were_read() {
+    let features = features(&query(), &[row(0.75, 7.0), row(0.70, 6.0), row(0.65, 5.0)]);
+    for weights in all_weights().filter(|weights| weights.read.is_some()) {
+        let log_odds = weights.log_odds(&features);
+        let of = |logits: [f32; 3]| weights.probabilities(&features, &log_odds, Some(&logits));
+        let (one, other) = (of([4.0, -4.0, f32::NAN]), of([-4.0, 4.0, f32::NAN]));
+        assert!(one[0] > one[1] && other[1] > other[0], "{one:?} {other:?}");
+        let unread = weights.probabilities(&features, &log_odds, None);
+        assert_eq!((one[2], other[2]), (unread[2], unread[2]));
+        assert_eq!(of([f32::NAN; 3]), unread);
+        assert!(of([2.0, 2.0, f32::NAN])[1] > of([5.0, 2.0, f32::NAN])[1], "{weights:?}");
+    }
 }
 
 #[test]

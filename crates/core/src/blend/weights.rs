@@ -38,10 +38,12 @@ pub(super) struct ReadWeights {
     pub intercept: f64,
     /// Of the row before it was read.
     pub log_odds: f64,
-    pub query_size: f64,
     pub logit: f64,
+    /// Of what the best logit of the list has over this one.
+    pub behind: f64,
     /// Times `query_size`.
-    pub logit_by_size: f64,
+    pub behind_by_size: f64,
+    pub scope_size: f64,
 }
 
 /// By the names that the embedders are registered by.
@@ -131,21 +133,23 @@ pub(super) static RERANKERS: [(&str, ReadWeights); 2] = [
     (
         "ms-marco-MiniLM-L-12-v2",
         ReadWeights {
-            intercept: -0.0551,
-            log_odds: 0.8704,
-            query_size: 0.3844,
-            logit: 0.1108,
-            logit_by_size: -0.1352,
+            intercept: 0.3508,
+            log_odds: 0.5308,
+            logit: 0.0907,
+            behind: -0.1969,
+            behind_by_size: 0.2090,
+            scope_size: -0.1062,
         },
     ),
     (
         "memory-rerank-small",
         ReadWeights {
-            intercept: 0.0483,
-            log_odds: 0.9119,
-            query_size: 0.2201,
-            logit: 0.0895,
-            logit_by_size: -0.1225,
+            intercept: 0.2620,
+            log_odds: 0.6344,
+            logit: 0.0717,
+            behind: -0.1332,
+            behind_by_size: 0.1214,
+            scope_size: -0.0756,
         },
     ),
 ];

@@ -126,16 +126,18 @@ fn the_documented_formula_gives_what_a_row_gets() {
     let level = documented_weights("| Level | Meaning | default");
     let words = documented_weights("| Without an embedding | Meaning | weight |");
     let read = documented_weights("| Read | Meaning | default");
-    assert_eq!((advantage.len(), level.len(), words.len(), read.len()), (9, 4, 9, 5));
+    assert_eq!((advantage.len(), level.len(), words.len(), read.len()), (9, 4, 9, 6));
     run(&mut client, "SET memory_agent.embed_on_ingest = off");
     run(
         &mut client,
         "SELECT memory_ingest('new', 'user', 'Caroline moved the piano.', metadata => '{\"name\": \"Ada\"}')",
     );
-    let sum = |weights: &[(String, f64)], row: &Json, log_odds: f64| -> f64 {
+    // With the log odds and the greatest logit, for what was read.
+    let sum = |weights: &[(String, f64)], row: &Json, (log_odds, greatest): (f64, f64)| -> f64 {
         let number = |name: &str| match name {
             "(intercept)" => 1.0,
             "logit" => row["logit"].as_f64().unwrap(),
+            "behind" => greatest - row["logit"].as_f64().unwrap(),
             "log odds" => log_odds,
             name => row["features"][name].as_f64().unwrap_or_else(|| panic!("{name}: {row}")),
         };
@@ -143,6 +145,7 @@ fn the_documented_formula_gives_what_a_row_gets() {
         weights.iter().map(|(name, weight)| weight * product(name)).sum()
     };
     let long = format!("'What did Caroline tell us about her {}?'", "very long ".repeat(14));
+    let unread = (f64::NAN, f64::NAN);
     let (mut of_read, mut of_unread, mut by_words) = (0, 0, 0);
     for question in
         ["'Where did Caroline move to last winter?'", "'What is new with Melanie, latest?'", &long]
@@ -151,15 +154,17 @@ fn the_documented_formula_gives_what_a_row_gets() {
             let document = explain(&mut client, &arguments);
             let has_embedding = |row: &Json| !row["features"]["similarity"].is_null();
             let embedded = candidates(&document).iter().filter(|row| has_embedding(row));
-            let best = embedded.map(|row| sum(&advantage, row, 0.0)).reduce(f64::max).unwrap();
+            let best = embedded.map(|row| sum(&advantage, row, unread)).reduce(f64::max).unwrap();
+            let logits = candidates(&document).iter().filter_map(|row| row["logit"].as_f64());
+            let greatest = logits.fold(f64::NEG_INFINITY, f64::max);
             for row in candidates(&document) {
                 let log_odds = match has_embedding(row) {
-                    true => sum(&advantage, row, 0.0) - best + sum(&level, row, 0.0),
-                    false => sum(&words, row, 0.0),
+                    true => sum(&advantage, row, unread) - best + sum(&level, row, unread),
+                    false => sum(&words, row, unread),
                 };
                 let sum = match row["logit"].is_null() {
                     true => log_odds,
-                    false => sum(&read, row, log_odds),
+                    false => sum(&read, row, (log_odds, greatest)),
                 };
                 let expected = 1.0 / (1.0 + (-sum).exp());
                 // The tables have three digits of each weight.
