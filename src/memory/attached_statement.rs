@@ -104,12 +104,14 @@ impl Statement<'_> {
             }
             PgTriggerOperation::Update => {
                 let rekeyed = "the key of its row was changed";
-                let untold =
-                    if cfg!(feature = "pg18") && self.is_partitioned && rows.table_key.is_none() {
-                        self.untold(source, max_bytes)?
-                    } else {
-                        Vec::new()
-                    };
+                let untold = if cfg!(not(feature = "pg15"))
+                    && self.is_partitioned
+                    && rows.table_key.is_none()
+                {
+                    self.untold(source, max_bytes)?
+                } else {
+                    Vec::new()
+                };
                 source_rows::gone(&spi, source, Gone::Rekeyed, |mut keys| {
                     keys.retain(|key| untold.iter().all(|row| row.key != *key));
                     rows.gone(keys, rekeyed)
@@ -134,7 +136,7 @@ impl Statement<'_> {
     }
 
     /// The rows that an update of a partitioned table changed without telling their new versions. Where one MERGE
-    /// first inserts a row there and then updates others, PostgreSQL 18 shows the row that was inserted in the
+    /// first inserts a row there and then updates others, PostgreSQL 16 to 18 show the row that was inserted in the
     /// place of their new versions, so that their keys seem to be gone.
     fn untold(&self, source: &Source, max_bytes: i32) -> PgResult<Vec<SourceRow>> {
         let Some(key) = key_of_readable(source)? else { return Ok(Vec::new()) };

@@ -89,7 +89,7 @@ fn a_partition_that_is_taken_out() {
     assert_eq!(count(&mut client, "pg_trigger WHERE tgname LIKE 'memory_agent%'"), 0);
 }
 
-/// In PostgreSQL 18 the transition table of such an update holds rows that the same MERGE inserted before.
+/// From PostgreSQL 16 on the transition table of such an update holds rows that the same MERGE inserted before.
 #[test]
 fn one_merge_inserts_and_updates() {
     let mut client = log("attach_merge");
