@@ -20,9 +20,10 @@ use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_core::contradictions::{self, Recalled};
 use memory_agent_core::echo::Said;
 use memory_agent_core::fence;
+use memory_agent_core::follow_up;
 use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
 
-/// Messages before the latest that tell a rewrite what pronouns stand for, and characters of each.
+/// Messages before the latest that tell what it is about, and characters of each that a rewrite is told.
 const EARLIER_MESSAGES: usize = 6;
 const EARLIER_CHARS: usize = 2_000;
 /// Characters of the message, and of each memory, that a question to the LLM holds.
@@ -104,8 +105,14 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
     };
     let mut read = Said::of(messages);
     read.add_values(&seen);
+    let before = messages.before_latest(EARLIER_MESSAGES).into_iter().rev();
+    let of_user: Vec<String> = before
+        .filter(|(role, _)| *role == "user")
+        .map(|(_, text)| augment::original_message(&text).to_owned())
+        .collect();
+    let searched = follow_up::searched(original, of_user.iter().map(String::as_str));
     let Recollection { memories: mut hits, mut untold } =
-        recalled(original, read, rewrites, wanted, &tokens)?;
+        recalled(searched, read, rewrites, wanted, &tokens)?;
     if settings.read_contradiction_check && hits.len() > 1 {
         hits = without_contradicted(hits, wanted, &tokens)?;
     }
@@ -214,16 +221,16 @@ impl Wanted<'_> {
     }
 }
 
-/// The memories that the message and its rewrites find, beside what was said in the request.
+/// The memories that the query and its rewrites find, beside what was said in the request.
 fn recalled(
-    message: &str,
+    query: String,
     said: Said,
     rewrites: Vec<String>,
     wanted: &Wanted<'_>,
     tokens: &TokenCounter,
 ) -> PgResult<Recollection> {
     let arguments = Arguments {
-        query: Some(message.to_owned()),
+        query: Some(query),
         session_id: Some(wanted.session_id.clone()),
         top_k: wanted.top_k,
         recency_weight: wanted.recency_weight,

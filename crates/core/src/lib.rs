@@ -42,6 +42,7 @@ pub mod extract;
 pub mod facts;
 pub mod fence;
 pub mod filter;
+pub mod follow_up;
 pub mod frame;
 pub mod freshness;
 pub mod front_matter;

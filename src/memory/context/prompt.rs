@@ -14,6 +14,7 @@ use crate::settings::Effective;
 use crate::store::entries::WindowTurn;
 use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
 use memory_agent_core::echo::Said;
+use memory_agent_core::follow_up;
 
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;
@@ -68,12 +69,13 @@ impl Wanted<'_> {
         left -= cost;
 
         let share = self.share(MEMORY_SHARE, left);
-        let request = self.request()?;
+        let mut request = self.request()?;
+        let window = Window::read(&self.key, &request, left, tokens)?;
+        request.query = follow_up::searched(&self.query, window.said.iter().map(String::as_str));
         let Recollection { mut memories, mut untold } =
             prompt_memory::recalled(&request, &settings.prompts, tokens)?;
         let earlier =
             cross_session::find(&self.query, &self.key.session_id, &self.caller, settings, tokens)?;
-        let window = Window::read(&self.key, &request, left, tokens)?;
         // The window that is certain, whatever the memories take, shows its turns itself.
         let certain = window.fitting(|_| false, left - share, overhead);
         memories.retain(|memory| {

@@ -7,6 +7,7 @@ use crate::memory::recall::request::Request;
 use crate::store::entries::{self, WindowTurn};
 use memory_agent_core::augment::{self, Outdated};
 use memory_agent_core::fence;
+use memory_agent_core::follow_up::MOST_BEFORE;
 use std::borrow::Cow;
 
 /// How many times fewer tokens a text may have in another encoding than in the stored one, as in Hindi.
@@ -16,6 +17,8 @@ const FEWER_TOKENS: i64 = 4;
 /// had. The message that is being answered is not among them.
 pub struct Window {
     pub turns: Vec<WindowTurn>,
+    /// What the user said last in them, newest first.
+    pub said: Vec<String>,
 }
 
 impl Window {
@@ -35,6 +38,8 @@ impl Window {
         if turns.first().is_some_and(|newest| newest.is_current) {
             turns.remove(0);
         }
+        let of_user = turns.iter().filter(|turn| turn.role == "user").take(MOST_BEFORE);
+        let said = of_user.map(|turn| turn.content.clone()).collect();
         let ids: Vec<Uuid> = turns.iter().map(|turn| turn.id).collect();
         let outdated = prompt_memory::outdated(request, &ids, tokens)?;
         for turn in &mut turns {
@@ -47,7 +52,7 @@ impl Window {
             }
         }
         count_anew(&mut turns, tokens);
-        Ok(Self { turns })
+        Ok(Self { turns, said })
     }
 
     /// The turns that fit, newest first, ending with the first that does not: a conversation with holes

@@ -171,7 +171,7 @@ fn what_replaced_an_echo_is_told() {
     replace_fact_of(&mut session.client, turn, old, new, "The user has a shop.");
     let messages = json!([
         {"role": "user", "content": was},
-        {"role": "user", "content": "Which database does our shop run on?"},
+        {"role": "user", "content": "Which database does our shop run on at the moment?"},
     ]);
     let document = session.augment(&messages, "'s'");
     let found = texts(&document);

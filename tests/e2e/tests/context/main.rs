@@ -7,6 +7,7 @@ mod budgets;
 mod citations;
 mod cross_session;
 mod documents;
+mod follow_ups;
 mod injections;
 mod messages;
 mod other_sessions;
