@@ -9,6 +9,7 @@ mod connection;
 mod dataset;
 mod drain;
 mod embed_jobs;
+mod everyday;
 mod gateway;
 mod ingest;
 mod ingest_llm;
@@ -79,6 +80,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.languages {
         languages::run(&environment, arguments, &mut report)?;
+        everyday::run(&environment, &mut report)?;
     }
     report.finish(arguments.json.as_deref())
 }

@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::arguments::Arguments;
-use crate::configurations::{ARMS, AS_SHIPPED, Asked, Configuration, PLANS, Plan};
+use crate::configurations::{ARMS, AS_SHIPPED, Asked, CONFIGURATIONS, Configuration, PLANS, Plan};
 use crate::dataset::{ADVERSARIAL, Dataset, Document, Question};
 use crate::environment::Environment;
 use crate::metrics::{DEPTH, Measures, NAMES};
@@ -32,7 +32,7 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         let mut figures = Vec::new();
         let parts: Vec<&str> = arguments.only.split('|').collect();
         let wanted = |one: &&Configuration| parts.iter().any(|part| one.name.contains(part));
-        for configuration in plan.configurations.iter().filter(wanted) {
+        for configuration in CONFIGURATIONS.iter().filter(wanted) {
             let answers = ask_all(&mut client, configuration, &dataset, &ids)?;
             if let Some(directory) = &arguments.runs {
                 write_run(directory, plan.folder, configuration.name, &dataset, &answers)?;
@@ -202,19 +202,15 @@ fn show(report: &mut Report, plan: &Plan, figures: &[Figure<'_>]) {
     report.section(&format!("Quality: {}, n = {questions}, {HEADLINE}", plan.title));
     let mut header = vec!["configuration"];
     header.extend(NAMES);
-    header.push("reference R@5");
     let mut table = Table::new(&header);
     for Figure { configuration, scores, .. } in figures {
         let Some((_, headline)) = scores.get(HEADLINE) else { continue };
-        let reference =
-            configuration.reference.map_or(String::new(), |value| format!("{value:.3}"));
         let name = configuration.name.to_owned();
         let values = headline.values().map(|value| format!("{value:.3}"));
-        table.row([name].into_iter().chain(values).chain([reference]));
-        if let Some((_, least)) = plan.targets.iter().find(|(name, _)| *name == configuration.name)
-        {
+        table.row([name].into_iter().chain(values));
+        if let Some(least) = plan.target(configuration.name) {
             let name = format!("{}, {}: R@5", plan.folder, configuration.name);
-            report.target(name, headline.recall_5, Bound::AtLeast(*least));
+            report.target(name, headline.recall_5, Bound::AtLeast(least));
         }
     }
     print!("{table}");
@@ -254,7 +250,6 @@ fn json(figures: &[Figure<'_>]) -> Json {
                 .collect();
             json!({
                 "configuration": configuration.name,
-                "reference R@5": configuration.reference,
                 "groups": groups,
             })
         })
