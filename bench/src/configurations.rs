@@ -22,7 +22,7 @@ enum Base {
     ShippedArms,
     /// Everything as shipped.
     Defaults,
-    /// The ranking of 0.2.0; of long rows it reads passages now.
+    /// The weights set by hand.
     Weighted,
 }
 
@@ -32,7 +32,7 @@ impl Base {
             Self::PlainArms => (LATER_STEPS_OFF, PLAIN_ARMS),
             Self::ShippedArms => (LATER_STEPS_OFF, &[]),
             Self::Defaults => (&[], &[]),
-            Self::Weighted => (WEIGHTED, &[]),
+            Self::Weighted => (&[("ranking", "weighted")], &[]),
         };
         later.iter().chain(arms).copied()
     }
@@ -49,7 +49,6 @@ const LATER_STEPS_OFF: Settings = &[
     ("mmr_lambda", "1"),
 ];
 const PLAIN_ARMS: Settings = &[("neighbor_weight", "0"), ("bm25_length_floor", "0")];
-const WEIGHTED: Settings = &[("ranking", "weighted"), ("rerank_rows", "50")];
 
 /// The single arms, each with what it is best with: on no set may the defaults be worse than one of them.
 pub const ARMS: [&str; 4] =

@@ -99,6 +99,23 @@ fn readme_has_the_defaults_of_settings() {
     }
 }
 
+#[test]
+fn readmes_picture_has_the_values_of_its_table() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).expect(path);
+    let readme = read("README.md");
+    let rows = ["| BM25 |", "| cosine of the embeddings |", "| `memory_recall` |"].map(|first| {
+        let mut lines = readme.lines().filter_map(|line| line.strip_prefix(first));
+        let cells = lines.next().unwrap_or_else(|| panic!("{first}"));
+        cells.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
+    });
+    let picture = read("docs/images/quality.svg");
+    let values =
+        picture.split("class=\"value\">").skip(1).map(|rest| rest.split('<').next().unwrap());
+    let by_set = (0..4).flat_map(|set| rows.iter().map(move |row| row[set].as_str()));
+    assert_eq!(values.collect::<Vec<_>>(), by_set.collect::<Vec<_>>());
+    assert!(readme.contains("(docs/images/quality.svg)"));
+}
+
 /// `name(required, [optional])`, as docs/reference.md writes it.
 fn documented_signature(cell: &str) -> (String, Vec<String>, Vec<String>) {
     let signature = code(cell).concat();
