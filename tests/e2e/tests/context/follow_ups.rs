@@ -68,7 +68,7 @@ fn a_context_knows_the_session_that_a_short_message_continues() {
     let (mut alone, mut after) = (0, 0);
     for (number, message) in messages.iter().enumerate() {
         let session = format!("s{number}");
-        let mut is_found = |client: &mut Client| {
+        let is_found = |client: &mut Client| {
             let text = message["message"].as_str().unwrap().replace('\'', "''");
             let made = context(client, &format!("'{session}', '{text}', token_budget => 700"));
             has_what_it_needs(&made["memories"], message, &facts)
