@@ -18,6 +18,11 @@ use crate::store::{attached_entries as entries, restores};
 /// What history says of an entry whose row was deleted.
 const DELETED: &str = "its row was deleted";
 
+/// Where one MERGE first inserts a row into a partitioned table and then updates others, PostgreSQL 16 to 18 show the
+/// row that was inserted in the place of their new versions. Those whose keys stay are found by their old versions;
+/// those that were moved to other keys, by reading the table.
+const TELLS_INSERTED_ROWS: bool = cfg!(not(feature = "pg15"));
+
 /// A statement that changed an attached table, as its trigger sees it.
 pub struct Statement<'a> {
     pub trigger: &'a PgTrigger<'a>,
@@ -62,7 +67,11 @@ impl Statement<'_> {
                     forget_partition(&source, self.settings)?;
                 }
                 // Rows that came since the snapshot go too, and are not seen here.
-                if sees_one_snapshot() { queue_comparison(&source, self.settings) } else { Ok(()) }
+                if sees_one_snapshot() {
+                    queue_comparison(&source, self.settings, Extent::Entries)
+                } else {
+                    Ok(())
+                }
             }
             // The job reads the whole table.
             PgTriggerOperation::Insert
@@ -96,24 +105,31 @@ impl Statement<'_> {
             },
             settings: self.settings,
             is_any: false,
+            has_moved: false,
         };
         let max_bytes = self.settings.content.max_content_bytes as i32;
         match self.operation {
             PgTriggerOperation::Insert => {
+                // The update of the same MERGE may have told these rows in the place of those that it moved.
+                if TELLS_INSERTED_ROWS
+                    && self.is_partitioned
+                    && followed_rows::has_moved_rows(source.id)
+                {
+                    queue_comparison(source, self.settings, Extent::All)?;
+                }
                 source_rows::added(&spi, source, max_bytes, |batch| rows.written(batch))?;
             }
             PgTriggerOperation::Update => {
                 let rekeyed = "the key of its row was changed";
-                let untold = if cfg!(not(feature = "pg15"))
-                    && self.is_partitioned
-                    && rows.table_key.is_none()
-                {
-                    self.untold(source, max_bytes)?
-                } else {
-                    Vec::new()
-                };
+                let untold =
+                    if TELLS_INSERTED_ROWS && self.is_partitioned && rows.table_key.is_none() {
+                        self.untold(source, max_bytes)?
+                    } else {
+                        Vec::new()
+                    };
                 source_rows::gone(&spi, source, Gone::Rekeyed, |mut keys| {
                     keys.retain(|key| untold.iter().all(|row| row.key != *key));
+                    rows.has_moved |= !keys.is_empty();
                     rows.gone(keys, rekeyed)
                 })?;
                 source_rows::changed(&spi, source, max_bytes, |batch| rows.written(batch))?;
@@ -135,9 +151,8 @@ impl Statement<'_> {
                 && source_rows::has_several_versions(spi, source)?)
     }
 
-    /// The rows that an update of a partitioned table changed without telling their new versions. Where one MERGE
-    /// first inserts a row there and then updates others, PostgreSQL 16 to 18 show the row that was inserted in the
-    /// place of their new versions, so that their keys seem to be gone.
+    /// The rows that an update of a partitioned table [changed](TELLS_INSERTED_ROWS) without telling their new
+    /// versions, so that their keys seem to be gone.
     fn untold(&self, source: &Source, max_bytes: i32) -> PgResult<Vec<SourceRow>> {
         let Some(key) = key_of_readable(source)? else { return Ok(Vec::new()) };
         roles::as_table_owner(source.table_owner, || {
@@ -169,6 +184,8 @@ struct Rows<'a> {
     table_key: Option<Vec<KeyColumn>>,
     settings: &'a Effective,
     is_any: bool,
+    /// Whether an update took rows from their keys.
+    has_moved: bool,
 }
 
 impl Rows<'_> {
@@ -225,7 +242,7 @@ impl Rows<'_> {
     /// Queues what is left to do, once all rows are there.
     fn finish(self) -> PgResult<()> {
         if self.is_any {
-            followed_rows::note_followed(self.source.id);
+            followed_rows::note_followed(self.source.id, self.has_moved);
         }
         self.intake.finish()
     }
@@ -253,16 +270,16 @@ fn forget_partition(source: &Source, settings: &Effective) -> PgResult<()> {
         }
         Ok(is_readable)
     })?;
-    if is_read { Ok(()) } else { queue_comparison(source, settings) }
+    if is_read { Ok(()) } else { queue_comparison(source, settings, Extent::Entries) }
 }
 
-/// Queues a job that ends the entries of rows that are gone.
-fn queue_comparison(source: &Source, settings: &Effective) -> PgResult<()> {
+/// Queues a job that brings the entries of the table in line with its rows.
+fn queue_comparison(source: &Source, settings: &Effective, extent: Extent) -> PgResult<()> {
     let writer = roles::current_role_name();
     let agent = &source.definition.agent_id;
     roles::write_as_owner(|spi| {
         let attempts = settings.llm_limits.max_attempts;
-        jobs::queue_intake(spi, source.id, &writer, agent, Extent::Entries, attempts).map(drop)
+        jobs::queue_intake(spi, source.id, &writer, agent, extent, attempts).map(drop)
     })
 }
 

@@ -13,8 +13,9 @@ use std::collections::HashMap;
 #[derive(Default)]
 struct Followed {
     transaction: u64,
-    /// By attachment, the command that was under way when the last rows of it had been followed.
-    attachments: HashMap<Uuid, pg_sys::CommandId>,
+    /// By attachment, the command that was under way when the last rows of it had been followed, and whether rows
+    /// had left their keys.
+    attachments: HashMap<Uuid, (pg_sys::CommandId, bool)>,
 }
 
 thread_local! {
@@ -29,17 +30,26 @@ fn transaction() -> u64 {
 
 /// Whether rows of an attachment were followed since the statement began whose trigger runs now.
 pub fn is_overtaken(attachment: Uuid) -> bool {
+    overtaken(attachment).is_some()
+}
+
+/// Whether an update before that, of the same statement, took rows from their keys.
+pub fn has_moved_rows(attachment: Uuid) -> bool {
+    overtaken(attachment) == Some(true)
+}
+
+fn overtaken(attachment: Uuid) -> Option<bool> {
     // SAFETY: while triggers of a statement run, its snapshot is the active one.
     let began = unsafe { pg_sys::GetActiveSnapshot().as_ref() }.map_or(0, |active| active.curcid);
     FOLLOWED.with_borrow(|followed| {
-        followed.transaction == transaction()
-            && followed.attachments.get(&attachment).is_some_and(|until| *until > began)
+        let (until, has_moved) = *followed.attachments.get(&attachment)?;
+        (followed.transaction == transaction() && until > began).then_some(has_moved)
     })
 }
 
 /// Notes that the rows of a statement were followed. What is undone by a savepoint stays noted: it costs
 /// a look at the table, no more.
-pub fn note_followed(attachment: Uuid) {
+pub fn note_followed(attachment: Uuid, has_moved: bool) {
     let transaction = transaction();
     // SAFETY: reads backend state.
     let command = unsafe { pg_sys::GetCurrentCommandId(false) };
@@ -47,6 +57,6 @@ pub fn note_followed(attachment: Uuid) {
         if followed.transaction != transaction {
             *followed = Followed { transaction, ..Followed::default() };
         }
-        followed.attachments.insert(attachment, command);
+        followed.attachments.insert(attachment, (command, has_moved));
     });
 }

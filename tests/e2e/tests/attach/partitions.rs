@@ -118,6 +118,36 @@ fn one_merge_inserts_and_updates() {
     }
 }
 
+/// Of a row that such a MERGE moves to another key, nothing tells the new one: a job looks for it.
+#[test]
+fn one_merge_inserts_and_changes_keys() {
+    let mut client = shared().database("attach_merge_keys").connect();
+    let attach = ATTACH.replace(", backfill => false", ", embed => 'off'");
+    run(&mut client, &format!("{LOG}; {attach}"));
+    run(&mut client, "SET enable_hashjoin = off; SET enable_mergejoin = off");
+    let mut expected = Vec::new();
+    for (round, order) in ["", "DESC"].into_iter().enumerate() {
+        let n = round * 20;
+        run(
+            &mut client,
+            &format!(
+                "INSERT INTO log SELECT 2024 + i, {n} + i, 'row ' || {n} + i FROM generate_series(0, 2) i; \
+                 MERGE INTO log t USING (SELECT 2024 + i % 3, {n} + i FROM generate_series(0, 9) i \
+                                          ORDER BY i {order}) v(year, id) \
+                    ON t.year = v.year AND t.id = v.id \
+                  WHEN MATCHED THEN UPDATE SET id = t.id + 50 \
+                  WHEN NOT MATCHED THEN INSERT VALUES (v.year, v.id, 'row ' || v.id)"
+            ),
+        );
+        assert!(value::<bool>(&mut client, "SELECT memory_wait('60 s')", &[]));
+        expected.extend((0..10).map(|i| format!("row {}", n + i)));
+        expected.sort();
+        let mut found = contents(&mut client);
+        found.sort();
+        assert_eq!(found, expected, "{order}");
+    }
+}
+
 /// What comes and goes with partitions, and what is rewritten, fires no trigger: attaching again finds it.
 #[test]
 fn what_no_trigger_tells_is_found_by_attaching_again() {
