@@ -79,8 +79,8 @@ pub fn run(environment: &Environment, report: &mut Report) -> Result<()> {
 fn threshold(needed: &[f64]) -> f64 {
     let mut sorted = needed.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let place = ((1.0 - KEPT) * sorted.len() as f64) as usize;
-    sorted.get(place).copied().unwrap_or_default()
+    let kept = (KEPT * sorted.len() as f64).ceil() as usize;
+    sorted.get(sorted.len() - kept).copied().unwrap_or_default()
 }
 
 fn measure(environment: &Environment, memory: &Json, messages: &[Json]) -> Result<Outcome> {
