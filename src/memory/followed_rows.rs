@@ -33,7 +33,7 @@ pub fn is_overtaken(attachment: Uuid) -> bool {
     overtaken(attachment).is_some()
 }
 
-/// Whether an update before that, of the same statement, took rows from their keys.
+/// Whether the last of these rows were those of an update that took some from their keys.
 pub fn has_moved_rows(attachment: Uuid) -> bool {
     overtaken(attachment) == Some(true)
 }

@@ -63,13 +63,14 @@ fn what_was_said_before_tells_what_a_short_message_is_about() {
 #[test]
 fn a_context_knows_the_session_that_a_short_message_continues() {
     let (mut client, messages, facts) = follow_ups("follow_ups_context");
-    // Room for the turns and some five memories.
+    // Only the turns of its own session may explain a message, not those of the other messages here.
     run(&mut client, "SET memory_agent.session_recall = 'session'");
     let (mut alone, mut after) = (0, 0);
     for (number, message) in messages.iter().enumerate() {
         let session = format!("s{number}");
         let is_found = |client: &mut Client| {
             let text = message["message"].as_str().unwrap().replace('\'', "''");
+            // Room for the turns and some five memories.
             let made = context(client, &format!("'{session}', '{text}', token_budget => 700"));
             has_what_it_needs(&made["memories"], message, &facts)
         };
