@@ -22,6 +22,8 @@ words! {
         Repeated = "repeated",
         /// It has no room.
         Budget = "budget",
+        /// It has next to nothing to do with the message.
+        Gate = "gate",
     }
 }
 

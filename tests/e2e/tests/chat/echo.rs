@@ -16,7 +16,7 @@ const FACTS: [&str; 6] = [
     "Ann invites eight guests to her birthday.",
 ];
 
-fn cluster() -> &'static Cluster {
+pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<&'static Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
         let cluster = Cluster::builder().preload(true);
@@ -33,13 +33,13 @@ fn session(database: &str, facts: &[&str]) -> Session {
     session
 }
 
-fn texts(document: &Json) -> Vec<String> {
+pub fn texts(document: &Json) -> Vec<String> {
     let hits = document["memory_hits"].as_array().unwrap();
     hits.iter().map(|hit| hit["content"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Ids of what is left out for this reason.
-fn left_out(document: &Json, why: &str) -> Vec<String> {
+pub fn left_out(document: &Json, why: &str) -> Vec<String> {
     let all = document["left_out"].as_array().unwrap();
     let of_reason = all.iter().filter(|row| row["why"] == why);
     of_reason.map(|row| row["id"].as_str().unwrap().to_owned()).collect()

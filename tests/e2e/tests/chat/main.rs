@@ -10,6 +10,7 @@ mod earlier;
 mod echo;
 mod endpoint;
 mod failures;
+mod gate;
 mod injections;
 mod never_over;
 mod options;
