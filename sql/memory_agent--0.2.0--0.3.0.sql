@@ -62,30 +62,156 @@ SELECT pg_catalog.set_config('memory_agent_update.members', (
 COMMENT ON FUNCTION memory_agent.renew_levels() IS
     'Grants every role the privileges of its level again, and revokes those on the row types of the extension''s tables and views from all other roles; for use after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
 
+-- === Numbers as drivers send them ===
+
+-- Functions whose arguments were integer and real, and memory_erase, which has one argument more.
+DO $replaced$
+DECLARE
+    narrow pg_catalog.regprocedure;
+BEGIN
+    FOR narrow IN
+        SELECT p.oid
+          FROM pg_catalog.pg_proc p
+          JOIN pg_catalog.pg_depend d
+            ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+           AND d.objid OPERATOR(pg_catalog.=) p.oid AND d.deptype OPERATOR(pg_catalog.=) 'e'
+          JOIN pg_catalog.pg_extension e
+            ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+           AND e.extname OPERATOR(pg_catalog.=) 'memory_agent'
+         WHERE p.proname OPERATOR(pg_catalog.=) ANY (ARRAY[
+                   'memory_recall', 'memory_explain', 'memory_context', 'memory_augment', 'memory_chat',
+                   'memory_list_documents', 'memory_search_archive', 'memory_summarize',
+                   'memory_reserve_tokens', 'memory_erase']::pg_catalog.name[])
+    LOOP
+        EXECUTE pg_catalog.concat('DROP FUNCTION ', narrow);
+    END LOOP;
+END
+$replaced$;
+
+CREATE FUNCTION memory_recall(
+    query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, token_budget bigint DEFAULT NULL, kinds text[] DEFAULT NULL,
+    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    mmr_lambda double precision DEFAULT NULL, rerank boolean DEFAULT NULL,
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, kind text, role text, content text, score real, relevance real,
+                   similarity real, lexical real, recency real, markers text[], token_count integer,
+                   session_id text, episode_id uuid, metadata jsonb, created_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
+    AS 'MODULE_PATHNAME', 'memory_recall_wrapper';
+
+CREATE FUNCTION memory_explain(
+    query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, token_budget bigint DEFAULT NULL, kinds text[] DEFAULT NULL,
+    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    mmr_lambda double precision DEFAULT NULL, rerank boolean DEFAULT NULL,
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_explain_wrapper';
+
+CREATE FUNCTION memory_context(
+    session_id text, query text, token_budget bigint DEFAULT NULL, user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_context_wrapper';
+
+CREATE FUNCTION memory_augment(
+    messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_augment_wrapper';
+
+CREATE FUNCTION memory_chat(
+    messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, model text DEFAULT NULL,
+    post_process text DEFAULT 'background', temperature double precision DEFAULT NULL,
+    max_tokens bigint DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
+    AS 'MODULE_PATHNAME', 'memory_chat_wrapper';
+
+CREATE FUNCTION memory_list_documents(
+    doc_type text DEFAULT NULL, "limit" bigint DEFAULT 10, user_id text DEFAULT NULL)
+    RETURNS TABLE (id uuid, doc_type text, title text, session_id text, agent_id text,
+                   chunks bigint, metadata jsonb, created_at timestamptz, updated_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'memory_list_documents_wrapper';
+
+CREATE FUNCTION memory_search_archive(
+    query text, top_k bigint DEFAULT 5, user_id text DEFAULT NULL,
+    exclude_session text DEFAULT NULL, agent_id text DEFAULT NULL,
+    doc_type text DEFAULT 'conversation')
+    RETURNS TABLE (id uuid, content text, score real, similarity real, metadata jsonb,
+                   session_id text, created_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
+    AS 'MODULE_PATHNAME', 'memory_search_archive_wrapper';
+
+CREATE FUNCTION memory_summarize(
+    text text, max_tokens bigint DEFAULT 128, content_type text DEFAULT 'conversation')
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
+    AS 'MODULE_PATHNAME', 'memory_summarize_wrapper';
+
+CREATE FUNCTION memory_reserve_tokens(
+    session_id text, budget bigint DEFAULT NULL, summarize boolean DEFAULT false,
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    RETURNS TABLE (tokens_before bigint, tokens_after bigint, summarized integer, dropped integer)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
+    AS 'MODULE_PATHNAME', 'memory_reserve_tokens_wrapper';
+
+CREATE FUNCTION memory_erase(
+    user_id text DEFAULT NULL, session_id text DEFAULT NULL, id uuid DEFAULT NULL,
+    reason text DEFAULT NULL, agent_id text DEFAULT NULL, confirm_global boolean DEFAULT false)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_erase_confirmed_wrapper';
+
+-- The name that top_k had, and timeouts as numbers and texts.
+CREATE FUNCTION memory_search_archive(
+    query text, "limit" double precision, user_id text DEFAULT NULL,
+    exclude_session text DEFAULT NULL, agent_id text DEFAULT NULL,
+    doc_type text DEFAULT 'conversation')
+    RETURNS TABLE (id uuid, content text, score real, similarity real, metadata jsonb,
+                   session_id text, created_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
+    AS 'MODULE_PATHNAME', 'memory_search_archive_wrapper';
+
+CREATE FUNCTION memory_wait(
+    timeout double precision, session_id text DEFAULT NULL, user_id text DEFAULT NULL)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_wait_for_wrapper';
+
+CREATE FUNCTION memory_wait(
+    timeout text, session_id text DEFAULT NULL, user_id text DEFAULT NULL)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_wait_written_wrapper';
+
 -- === Prompts within a budget ===
 
 CREATE FUNCTION memory_augment(
-    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
-    score_threshold real DEFAULT NULL)
+    messages jsonb, token_budget bigint, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_augment_within_wrapper';
 
 CREATE FUNCTION memory_chat(
-    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
-    score_threshold real DEFAULT NULL, model text DEFAULT NULL,
-    post_process text DEFAULT 'background', temperature real DEFAULT NULL,
-    max_tokens integer DEFAULT NULL)
+    messages jsonb, token_budget bigint, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, model text DEFAULT NULL,
+    post_process text DEFAULT 'background', temperature double precision DEFAULT NULL,
+    max_tokens bigint DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_chat_within_wrapper';
 
 CREATE FUNCTION memory_recall(
-    query text, rerank_rows integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
-    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL,
+    query text, rerank_rows bigint, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, token_budget bigint DEFAULT NULL,
     kinds text[] DEFAULT NULL, filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
-    score_threshold real DEFAULT NULL, recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL,
-    rerank boolean DEFAULT NULL, query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    mmr_lambda double precision DEFAULT NULL, rerank boolean DEFAULT NULL,
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
     agent_id text DEFAULT NULL)
     RETURNS TABLE (id uuid, kind text, role text, content text, score real, relevance real,
                    similarity real, lexical real, recency real, markers text[], token_count integer,
@@ -94,17 +220,18 @@ CREATE FUNCTION memory_recall(
     AS 'MODULE_PATHNAME', 'memory_recall_reading_wrapper';
 
 CREATE FUNCTION memory_explain(
-    query text, rerank_rows integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
-    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL,
+    query text, rerank_rows bigint, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, token_budget bigint DEFAULT NULL,
     kinds text[] DEFAULT NULL, filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
-    score_threshold real DEFAULT NULL, recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL,
-    rerank boolean DEFAULT NULL, query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    mmr_lambda double precision DEFAULT NULL, rerank boolean DEFAULT NULL,
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
     agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_explain_reading_wrapper';
 
 CREATE FUNCTION memory_load(
-    session_id text, token_budget integer, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    session_id text, token_budget bigint, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS TABLE (role text, content text, created_at timestamptz, id uuid, token_count integer)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20
     AS 'MODULE_PATHNAME', 'memory_load_within_wrapper';
@@ -114,11 +241,11 @@ CREATE FUNCTION memory_count_tokens(text text, encoding text)
     AS 'MODULE_PATHNAME', 'memory_count_tokens_as_wrapper';
 
 CREATE FUNCTION memory_attach(
-    relation regclass, content_column text, extract_facts boolean, user_id_column text DEFAULT NULL,
+    relation regclass, content_column text, extract_facts boolean,
     session_id_column text DEFAULT NULL, role text DEFAULT 'user',
     metadata_columns text[] DEFAULT '{}', created_at_column text DEFAULT NULL,
     embed text DEFAULT 'async', backfill boolean DEFAULT true, role_column text DEFAULT NULL,
-    user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL, user_id_column text DEFAULT NULL)
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_attach_extracting_wrapper';
 
@@ -142,7 +269,7 @@ CREATE FUNCTION memory_state(
     AS 'MODULE_PATHNAME', 'memory_state_wrapper';
 
 CREATE FUNCTION memory_list(
-    session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" integer DEFAULT 50,
+    session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" bigint DEFAULT 50,
     from_at timestamptz DEFAULT NULL, from_id uuid DEFAULT NULL, oldest_first boolean DEFAULT false,
     id uuid DEFAULT NULL, source_id uuid DEFAULT NULL, own_only boolean DEFAULT false,
     user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
@@ -161,12 +288,6 @@ CREATE FUNCTION memory_clear(
     session_id text, confirm_global boolean, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS integer LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_clear_confirmed_wrapper';
-
-CREATE FUNCTION memory_erase(
-    session_id text, confirm_global boolean, user_id text DEFAULT NULL, reason text DEFAULT NULL,
-    agent_id text DEFAULT NULL)
-    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'memory_erase_confirmed_wrapper';
 
 -- === Everything of a user as JSON ===
 
@@ -231,7 +352,7 @@ CREATE TABLE memory_agent.llm_probes (
 
 CREATE FUNCTION memory_set_endpoint(
     name text, base_url text, model text, provider text DEFAULT 'openai', key_name text DEFAULT NULL,
-    api_version text DEFAULT '', calls_per_minute integer DEFAULT 0, daily_tokens bigint DEFAULT 0)
+    api_version text DEFAULT '', calls_per_minute bigint DEFAULT 0, daily_tokens bigint DEFAULT 0)
     RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_set_endpoint_wrapper';
 
@@ -264,7 +385,7 @@ COMMENT ON COLUMN memory_agent.endpoints.enabled_in IS 'The cluster, the databas
 COMMENT ON TABLE memory_agent.endpoint_uses IS 'The LLM endpoint of each agent; an empty agent_id stands for all agents without one of their own.';
 COMMENT ON TABLE memory_agent.llm_probes IS 'The number of right choices that each LLM made in the probe, of 16. memory_agent.reconcile_batch = 0 and memory_agent.replacement_check = auto depend on it. A row counts until valid_until; after that, the worker asks the LLM again. pg_dump does not include the rows.';
 COMMENT ON COLUMN memory_agent.llm_calls.endpoint IS 'The row of memory_agent.endpoints that was called; NULL for the endpoint of the settings.';
-COMMENT ON FUNCTION memory_set_endpoint(text,text,text,text,text,text,integer,bigint) IS
+COMMENT ON FUNCTION memory_set_endpoint(text,text,text,text,text,text,bigint,bigint) IS
     'Writes an LLM endpoint, or changes the one of this name, and enables it in this database. Only for the owner of the extension. name, key_name: letters, digits, ".", "_" and "-", at most 63. base_url: http or https, the host in lower case, without user, query and fragment, for example https://api.openai.com/v1. model: at most 200 bytes. provider: openai (and compatible), azure or anthropic. key_name: a file in the folder of memory_agent.llm_key_dir that is named like the host of base_url (with its port where it names one); the file''s first line is the key; NULL sends none. api_version: empty for the provider''s usual one. calls_per_minute: of all databases together; 0 is no limit. daily_tokens: tokens of this database per day in UTC, after which the endpoint is not called; 0 is no limit. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_enable_endpoint(text) IS
     'Enables an endpoint that came with a restored dump or a copied database; false if there is none of this name. Only for the owner of the extension. Errors: 22023, 42501.';
@@ -615,21 +736,21 @@ COMMENT ON FUNCTION memory_add(text,text,text,text,jsonb,text[],timestamptz,inte
     'Stores a statement as a fact and returns its id, or the id of an existing fact that says the same. session_id: NULL or global is the user''s global memory, which all sessions recall. infer: true keeps the text as something the user said, from which the worker extracts facts by an LLM, and returns the id of that source (kind turn, not a fact: facts refer to it in source_ids); false stores the text itself as one fact; NULL (default) is true if an LLM is configured for the agent, memory_agent.extraction is not off and there is no fact_key, else false. fact_key: supersedes the fact with the same key in the same scope; not with infer => true. Errors: 55000 if infer is true and no LLM is configured; 22023 for fact_key with infer => true.';
 COMMENT ON FUNCTION memory_close_episode(text,text,text,text) IS
     'Closes the open episode of a session and returns its id, or NULL if none is open. reason: free text, default manual.';
-COMMENT ON FUNCTION memory_recall(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
+COMMENT ON FUNCTION memory_recall(text,text,text,text,bigint,bigint,text[],jsonb,timestamptz,double precision,double precision,double precision,boolean,vector,text[]) IS
     'Returns the memories that answer a query, in order. Never writes: works in read-only transactions and on standbys. session_id: this session, the user''s global memory and shared memory; global: these two alone; NULL: all sessions of the user. agent_id: only sessions of this agent (default: memory_agent.agent_id; without both: of all agents); the user''s global memory is of all agents, a filter narrows it. top_k: number of rows (default memory_agent.default_top_k; 0 or less: none). token_budget: the tokens of the rows never exceed it; without top_k only the budget limits the rows. kinds: any of turn, fact, document. filter: a jsonb predicate with the keys metadata, role, kind, markers_any, markers_all, created_after, created_before, session_id, agent_id, episode_id, trust. as_of: what was true at this time; ages count from it. score_threshold: least probability that a row answers the query; with memory_agent.ranking = weighted, least sigmoid of the reranker''s logit (without a reranker: least relevance). recency_weight, mmr_lambda: 0 to 1. rerank: whether to use the cross-encoder. query_embedding: used instead of embedding the query. rewrites: further wordings, whose candidates join the pool. Columns: score = (1 - w) * relevance + w * recency, raised by markers; relevance 0 to 1: the probability that the row answers the query, or with ranking = weighted a blend of reranker and fused score; similarity is the cosine, NULL without an embedding; lexical is BM25, NULL without a common word; recency 0 to 1. Errors: 22023, 42501.';
-COMMENT ON FUNCTION memory_explain(text,text,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[]) IS
+COMMENT ON FUNCTION memory_explain(text,text,text,text,bigint,bigint,text[],jsonb,timestamptz,double precision,double precision,double precision,boolean,vector,text[]) IS
     'The same recall as memory_recall, as one jsonb document: mode, milliseconds of each step, sizes of the pools, and for every candidate all parts of its score, the step that dropped it and, of an unverified fact, why it is one.';
 COMMENT ON FUNCTION memory_stats(text,text,text) IS
     'Counts of a session, or of all sessions of a user, as jsonb: turns, facts, unverified facts, documents, tokens, episodes, markers, summaries.';
-COMMENT ON FUNCTION memory_context(text,text,integer,text,text) IS
+COMMENT ON FUNCTION memory_context(text,text,bigint,text,text) IS
     'Returns the contents of the next prompt: {messages, summary, memories, cross_session, left_out, token_count}, never over token_budget (default memory_agent.default_token_budget), nor over what memory_agent.context_limit leaves beside the answer. messages: in OpenAI''s format: the session''s summary (at most a quarter of the budget), memories (facts, then what was said, each with its date) and, if the message asks for an earlier conversation, archived conversations (at most a quarter together), each as a system message; the newest turns from old to new; query as the current message. Nothing appears twice. Of a memory of more than memory_agent.memory_tokens a passage is told, with its id. memories: what is told, with the keys of memory_hits of memory_augment. left_out: what recall found and the prompt does not tell, as {id, layer, why}; layer is where it was found (session, global, shared), why is echo (it stands in the message), repeated (another memory or a turn says the same), budget (it has no room) or gate (its probability is below .002). A memory of which nothing holds any more is left out; what else no longer holds is marked, in turns and summary too (memory_agent.prompt_stale_sources). Errors: 22023 if the current message alone exceeds the budget.';
-COMMENT ON FUNCTION memory_augment(jsonb,text,text,text,integer,real,real) IS
+COMMENT ON FUNCTION memory_augment(jsonb,text,text,text,bigint,double precision,double precision) IS
     'Returns messages for an LLM with memories put before the user''s last message: {messages, memory_hits, left_out}. messages: a jsonb array in OpenAI''s format, or the body of a request with one: its other fields are returned as they are. session_id: the conversation (default: default), whose memories and summary are used, along with the user''s global memory. top_k: number of memories (default memory_agent.default_top_k; 0 or less: messages unchanged). recency_weight, score_threshold: as in memory_recall. memory_hits: the memories as {id, kind, role, speaker, session_id, content, shortened, metadata, created_at, score, no_longer_true}; content is a passage (shortened) of more than memory_agent.memory_tokens: facts, then what was said, best first, then archived conversations (role conversation) if the message asks for an earlier one. left_out: as in memory_context; what stands in a message of the request is no memory, and its place goes to another. All messages together never exceed what memory_agent.context_limit leaves beside the answer. Stores nothing; works in read-only transactions and on standbys. Calls the LLM only with memory_agent.query_rewrite or memory_agent.read_contradiction_check on, and continues with a WARNING if that fails. Errors: 22023 for invalid messages, and for messages that exceed the limit without memories (tools and response_format of a request count), 42501.';
-COMMENT ON FUNCTION memory_augment(jsonb,integer,text,text,text,integer,real,real) IS
+COMMENT ON FUNCTION memory_augment(jsonb,bigint,text,text,bigint,double precision,double precision,text) IS
     'memory_augment within a budget. token_budget: most tokens of all messages, memories included (NULL, or more than that: what memory_agent.context_limit leaves beside the answer). Memories that do not fit are left out, the worst first. Errors: 22023 if it is negative, or if the messages exceed it without memories.';
-COMMENT ON FUNCTION memory_chat(jsonb,text,text,text,integer,real,real,text,text,real,integer) IS
+COMMENT ON FUNCTION memory_chat(jsonb,text,text,text,bigint,double precision,double precision,text,text,double precision,bigint) IS
     'Asks the LLM with memories put before the user''s last message, stores that message and the answer as turns of the session, and returns an OpenAI chat completion with memory_hits. Waits for the LLM, at most memory_agent.llm_timeout for each call; cancel and statement_timeout end it, and then nothing is stored. If the LLM fails, the user''s message is stored and the result is {error: {code, message}, memory_hits}; code is unavailable, failed, refused or bad_answer. messages: as in memory_augment; of a request every field is sent, and calls of its tools are in the result. session_id, top_k, recency_weight, score_threshold: as in memory_augment. model, temperature and max_tokens override the fields of a request. model: used instead of memory_agent.llm_model. post_process: background (facts and summaries are made after COMMIT). temperature: 0 to 2. max_tokens: limit of the answer; the prompt has at most memory_agent.context_limit less that. Errors: 55000 without an LLM or with memory_agent.inference = backend, 25006 in a read-only transaction, 22023 for messages without a text of the user, and for messages that exceed the limit without memories (the LLM is not asked), 0A000 for post_process => wait (call memory_wait() after COMMIT), for "stream": true and for a field, or what a message says, that the provider of the endpoint does not take, 42501; 40001 if memory of the user was erased meanwhile: then nothing is stored; retry the call.';
-COMMENT ON FUNCTION memory_chat(jsonb,integer,text,text,text,integer,real,real,text,text,real,integer) IS
+COMMENT ON FUNCTION memory_chat(jsonb,bigint,text,text,bigint,double precision,double precision,text,text,double precision,bigint,text) IS
     'memory_chat within a budget. token_budget: as in memory_augment.';
 COMMENT ON FUNCTION memory_add_document(text,text,text,text,text,text,jsonb) IS
     'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL or global is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
@@ -637,14 +758,16 @@ COMMENT ON FUNCTION memory_recall_times() IS
     'How long the parts of this transaction''s last recall took, in milliseconds: embed the question, search, rerank, rank; no row without one. For monitoring: the gateway calls it after memory_augment. Errors: 42501.';
 COMMENT ON FUNCTION memory_state(jsonb,text,text,text) IS
     'Whether what a prompt tells still holds: a text that stays the same until one of its memories is forgotten, corrected, replaced or expired, until a fact that one of its turns states is replaced, or until anything of the user is erased. New memories change nothing. For programs that keep a prompt while tools answer: compare it before each request. memories: memory_hits of memory_augment or memories of memory_context; NULL for none. session_id: the session whose summary the prompt tells; the text changes when that session has none any more. Never writes. Errors: 22023, 42501.';
-COMMENT ON FUNCTION memory_list(text,text,integer,timestamptz,uuid,boolean,uuid,uuid,boolean,text,text) IS
+COMMENT ON FUNCTION memory_list(text,text,bigint,timestamptz,uuid,boolean,uuid,uuid,boolean,text,text) IS
     'Entries of the user and shared ones, newest first, a page at a time, with the columns of the view memory_entries; a page of all sessions, of one session and agent, or of one source reads about as many rows as it shows, however many there are. session_id: only these; global is the user''s global memory. kind: turn, fact or document. limit: rows of a page (at most 1000). from_at, from_id: created_at and id of an entry: the page begins after it, with oldest_first at it. id: one entry, even an expired one, which no page lists. source_id: only facts extracted from this entry. own_only: without shared ones. agent_id: only of this agent. Never writes. Errors: 22023, 42501.';
-COMMENT ON FUNCTION memory_list_documents(text,integer,text) IS
+COMMENT ON FUNCTION memory_list_documents(text,bigint,text) IS
     'Lists documents and archived conversations of the user and shared ones, the most recently changed first. doc_type: only this type; conversations is accepted for conversation. limit: number of rows (default 10, at most 1000). chunks: number of chunks that can be searched. The texts are in the view memory_archives.';
 COMMENT ON FUNCTION memory_archive(text,text,text) IS
     'Archives the conversation of a session and returns the id of the archive: memory_search_archive finds it, and so do memory_context, memory_augment and memory_chat in other sessions if a message asks for an earlier conversation. The archive contains the session''s summary and the turns that the summary does not cover: all of them if they have at most 1600 tokens together, else the most informative ones. No LLM is called. A second call replaces the archive under the same id. NULL if the session has no turns. Errors: 22023, also for global; 42501.';
-COMMENT ON FUNCTION memory_search_archive(text,integer,text,text,text,text) IS
-    'Searches the archived conversations of the user, best first, with the steps of memory_recall, which does not return them. Never writes. limit: number of rows (default 5, at most 1000; 0 or less: none). exclude_session: a session of the agent to leave out. agent_id: only conversations with this agent. doc_type: conversation (default; conversations is accepted), another type for documents of that type, NULL for the whole knowledge base. Columns: score as in memory_recall; similarity is the cosine, NULL without an embedding; metadata: session_id, agent_id, conversation_topics, entities_mentioned, decisions_made, open_questions, message_count, date_range of the conversation, parent_id of its row in memory_agent.archives; created_at: the conversation''s last turn. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_search_archive(text,bigint,text,text,text,text) IS
+    'Searches the archived conversations of the user, best first, with the steps of memory_recall, which does not return them. Never writes. top_k: number of rows (default 5, at most 1000; 0 or less: none). exclude_session: a session of the agent to leave out. agent_id: only conversations with this agent. doc_type: conversation (default; conversations is accepted), another type for documents of that type, NULL for the whole knowledge base. Columns: score as in memory_recall; similarity is the cosine, NULL without an embedding; metadata: session_id, agent_id, conversation_topics, entities_mentioned, decisions_made, open_questions, message_count, date_range of the conversation, parent_id of its row in memory_agent.archives; created_at: the conversation''s last turn. Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_search_archive(text,double precision,text,text,text,text) IS
+    'memory_search_archive with the name that top_k had in 0.2.0: "limit".';
 COMMENT ON FUNCTION memory_embed(text,text) IS
     'The embedding of a text by the active embedding model. purpose: query (default) or document; some models embed questions differently. Errors: 58000 while no model is available.';
 COMMENT ON FUNCTION memory_rerank(text,text[]) IS
@@ -663,6 +786,10 @@ COMMENT ON FUNCTION memory_status() IS
     'Shows what runs and what does not: one row per component, with a hint if it needs attention. Counts only, never content.';
 COMMENT ON FUNCTION memory_wait(interval,text,text) IS
     'Waits until no job is waiting or running, and returns whether that happened within timeout (default 30 seconds; 0 checks once). Counts the jobs of the caller''s user, or of one session; for an administrator who names neither, all jobs. A job that waits for its next attempt counts, a dead job does not. Errors: 25001 in a transaction that queued jobs itself or is not READ COMMITTED; 55000 on a standby; 22023 for a negative timeout.';
+COMMENT ON FUNCTION memory_wait(double precision,text,text) IS
+    'memory_wait with a timeout in seconds.';
+COMMENT ON FUNCTION memory_wait(text,text,text) IS
+    'memory_wait with a timeout that is written as an interval, such as 2 minutes.';
 COMMENT ON FUNCTION memory_retry(uuid,text) IS
     'Runs a dead job again, from its first attempt; returns false when there is no such dead job. job_id: from the view memory_jobs. Administrators may retry the jobs of all users. Errors: 22004 for NULL, 42501.';
 COMMENT ON FUNCTION memory_compress(text,text,text) IS
@@ -699,31 +826,29 @@ COMMENT ON FUNCTION memory_configure(text,text,jsonb,text,text) IS
     'Stores settings for a session, or without session_id for all sessions of an agent, and returns the settings in effect: {agent_id, session_id, content_type, settings, stored}. settings: an object of names with context user, with or without memory_agent., which is added to the stored settings; null removes one; admins also store default_ttl, max_content_bytes (at most the server''s), max_entries, for agents purge_after, and text_search_config, the language of what is stored. content_type: conversation, journal or document, for summaries. Precedence: the session, its agent, the same agent of user * (set by administrators), SET and postgresql.conf. Without settings and content_type nothing is stored. Errors: 22023 for an unknown name or a value that SET refuses, 42704 for a text search configuration that does not exist, 42501.';
 COMMENT ON FUNCTION memory_backfill(timestamptz,text,boolean) IS
     'Queues the backlog: extraction of facts from turns that were stored while there was no LLM or extraction was off, and summaries of their sessions. Returns the number of turns. since: only turns that were said from then on. all_users: for administrators. Errors: 55000 without an LLM, 42501, 22023 for all_users with user_id.';
-COMMENT ON FUNCTION memory_summarize(text,integer,text) IS
+COMMENT ON FUNCTION memory_summarize(text,bigint,text) IS
     'Has the LLM condense a text, waits for it, and returns {summary, token_count, model, created_at, text_sha256, key_id, signature}. max_tokens: largest number of cl100k_base tokens of the summary, 16 to 100000; a text that has no more is returned as it is. content_type: conversation, journal or document. signature: HMAC-SHA-256 with the key of memory_agent.audit_key_file over the digest of the text, the time and the summary; null without a key. History has a row of op summarize. Errors: 55000 without an LLM, 58000 if it gives no answer, F0000 if the key cannot be read, 25006 in a read-only transaction, 22023, 42501.';
-COMMENT ON FUNCTION memory_reserve_tokens(text,integer,boolean,text,text) IS
+COMMENT ON FUNCTION memory_reserve_tokens(text,bigint,boolean,text,text) IS
     'Takes the oldest turns out of the window of a session until it has at most budget tokens (default: memory_agent.context_limit less context_margin), including the summary and memory_agent.message_overhead_tokens per message. Turns that the summary covers leave first. They stay in recall. summarize: ask the LLM for a summary of the other turns that have to leave, and wait for it; if it fails, a WARNING says so and they leave without a summary. summarized, dropped: number of turns that left and that a summary covers, or does not cover. tokens_after exceeds budget only if the summary alone does. Errors: 22023, 25006 in a read-only transaction, 42501, 55000 with summarize and no LLM.';
 COMMENT ON FUNCTION memory_verify_history(text,bigint,bytea) IS
     'Verifies the hash chain of a user''s history. Never writes. user_id: default the caller; if an administrator leaves it out, the chains of all users. seq, hash: a head that was kept elsewhere, which must be in the chain of that user. Returns for each user one row of state intact or broken with seq and hash of the last sealed row, to be kept elsewhere, and the number of rows that are sealed and not sealed yet; then a row for each problem, at most 1000 for each user: edited, reordered, missing, unlinked, body (does not match its commitment), body gone (without an erasure), unknown key (not in the file of memory_agent.audit_key_file), downgrade (sealed without a key after rows with one), head (the kept head is not in the chain). id: the row of history. Errors: F0000 if the key file cannot be read, 22023, 42501.';
-COMMENT ON FUNCTION memory_erase(text,text,uuid,text,text) IS
-    'Erases memory for good, in the tables of memory_agent, and returns how many rows of each table lost their content. Name one of: id, for an entry with its versions (by memory_update, or of the same fact_key), or a document; session_id, with agent_id, for a session; or user_id alone, for everything of that user. Also erased is what was made from nothing else: facts, traces, embeddings, jobs; and summaries and archived conversations that contain some of it, which are made again from the rest while an LLM is configured. History keeps its rows without body and reason, and adds one of op erase with counts, ids, the digest of a session''s name, and reason (at most 1000 bytes). Recorded LLM calls of the user lose their texts. The caches of the model server are emptied. Unknown ids return counts of 0. Rows of attached tables stay. Errors: 22023, also for session_id global without confirm_global, 42809 for a chunk of a document, 25001 above READ COMMITTED, 25006 in a read-only transaction, 42501.';
-COMMENT ON FUNCTION memory_recall(text,integer,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[],text) IS
+COMMENT ON FUNCTION memory_erase(text,text,uuid,text,text,boolean) IS
+    'Erases memory for good, in the tables of memory_agent, and returns how many rows of each table lost their content. Name one of: id, for an entry with its versions (by memory_update, or of the same fact_key), or a document; session_id, with agent_id, for a session, and for global, the user''s global memory, with confirm_global => true; or user_id alone, for everything of that user. Also erased is what was made from nothing else: facts, traces, embeddings, jobs; and summaries and archived conversations that contain some of it, which are made again from the rest while an LLM is configured. History keeps its rows without body and reason, and adds one of op erase with counts, ids, the digest of a session''s name, and reason (at most 1000 bytes). Recorded LLM calls of the user lose their texts. The caches of the model server are emptied. Unknown ids return counts of 0. Rows of attached tables stay. Errors: 22023, also for session_id global without confirm_global, 42809 for a chunk of a document, 25001 above READ COMMITTED, 25006 in a read-only transaction, 42501.';
+COMMENT ON FUNCTION memory_recall(text,bigint,text,text,bigint,bigint,text[],jsonb,timestamptz,double precision,double precision,double precision,boolean,vector,text[],text) IS
     'memory_recall with rerank_rows: how many of the most promising rows the cross-encoder reads, instead of memory_agent.rerank_rows; 0 means none. Errors: 22023 below 0 or over 100, 42501.';
-COMMENT ON FUNCTION memory_explain(text,integer,text,text,integer,integer,text[],jsonb,timestamptz,real,real,real,boolean,vector,text[],text) IS
+COMMENT ON FUNCTION memory_explain(text,bigint,text,text,bigint,bigint,text[],jsonb,timestamptz,double precision,double precision,double precision,boolean,vector,text[],text) IS
     'memory_explain with rerank_rows, as memory_recall has it.';
-COMMENT ON FUNCTION memory_load(text,integer,text,text) IS
+COMMENT ON FUNCTION memory_load(text,bigint,text,text) IS
     'memory_load within a budget. token_budget: most tokens of all rows, with memory_agent.message_overhead_tokens for each (NULL, or more than that: memory_agent.context_limit less context_margin). The summary has at most a quarter of it, and is cut at a sentence; then come the newest turns without gaps.';
 COMMENT ON FUNCTION memory_clear(text,boolean,text,text) IS
     'memory_clear, also for global, the user''s global memory: with confirm_global, its turns, facts and summaries of the agent become inactive.';
-COMMENT ON FUNCTION memory_erase(text,boolean,text,text,text) IS
-    'memory_erase of a session, also for global, the user''s global memory: with confirm_global, everything in it of the agent is erased.';
 COMMENT ON COLUMN memory_agent.entries.session_id IS 'NULL is the user''s global memory, which the conversation called global is part of.';
 COMMENT ON FUNCTION memory_agent.history_is_open() IS
     'Whether this session now runs a statement of the extension that may change history: one that seals rows or erases bodies.';
 COMMENT ON COLUMN memory_agent.history.erased_by IS 'The row of op erase that removed body, salt and reason.';
 COMMENT ON FUNCTION memory_attach(regclass,text,text,text,text,text[],text,text,boolean,text,text,text) IS
     'Makes the rows of a table memory, by statement triggers: a row is an entry of kind turn, an UPDATE of its content supersedes the entry, DELETE and TRUNCATE end it. Returns the job that takes in the existing rows, NULL with backfill => false. content_column: the text. user_id_column: the user that a row belongs to; without it, the writer of the row. user_id: the user of all rows, also ''*''. session_id_column: the session; NULL is global memory. role, role_column: as in memory_ingest. metadata_columns: columns that become metadata. created_at_column: the time from which a row is true. embed: async (by the worker), sync (in the statement), off. agent_id: default memory_agent.agent_id, else ''default''. A row without content or user has no entry; a row that cannot be stored is refused with a WARNING and a dead job. Attaching a table again applies the new arguments, makes missing triggers and reads all rows. Errors: 42501 unless the caller has the level admin and owns the table; 0A000 for views, foreign and temporary tables, inheritance; 55000 without a primary key; 42703 for an unknown column, 42804 for one of the wrong type; 42710 if another attached table has the rows or the name; 22004 without a content_column, 22023.';
-COMMENT ON FUNCTION memory_attach(regclass,text,boolean,text,text,text,text[],text,text,boolean,text,text,text) IS
+COMMENT ON FUNCTION memory_attach(regclass,text,boolean,text,text,text[],text,text,boolean,text,text,text,text) IS
     'memory_attach that says whether facts are extracted. extract_facts: with true, an LLM extracts facts from rows of role user, as from messages, by the next sweep of the worker (memory_agent.sweep_interval), whatever memory_agent.extraction says; rows that are entries already keep what was decided. The facts are memories of their own: they stay when a row is deleted, until they are forgotten or erased. Errors: those of memory_attach, and 22023 with extract_facts if nothing says whose the rows are.';
 COMMENT ON FUNCTION memory_detach(text,boolean) IS
     'Ends the attachment of a table: drops the triggers and cancels its jobs. relation: the table, or the name of a dropped table. forget: also end the entries of its rows, which otherwise stay as they are. Returns the number of entries that ended. Errors: 42704 if it is not attached, 42501 unless the caller has the level admin and owns the table.';

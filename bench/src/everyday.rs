@@ -126,7 +126,7 @@ fn measure(environment: &Environment, memory: &Json, messages: &[Json]) -> Resul
 fn told(client: &mut Client, messages: &[Json]) -> Result<Vec<Json>> {
     let augmented: String = client
         .query_one(
-            "SELECT memory_augment($1::text::jsonb, session_id => 'now', top_k => $2)::text",
+            "SELECT memory_augment($1::text::jsonb, session_id => 'now', top_k => $2::int4)::text",
             &[&Json::from(messages.to_vec()).to_string(), &TOP_K],
         )?
         .get(0);

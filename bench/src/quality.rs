@@ -8,6 +8,7 @@ use crate::dataset::{ADVERSARIAL, Dataset, Document, Question};
 use crate::environment::Environment;
 use crate::metrics::{DEPTH, Measures, NAMES};
 use crate::report::{Bound, Report, Table, progress};
+use crate::told;
 use memory_agent_e2e::{Client, Json, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -41,6 +42,9 @@ pub fn run(environment: &Environment, arguments: &Arguments, report: &mut Report
         }
         show(report, plan, &figures);
         show_regret(report, plan, &figures, arguments.limit.is_none());
+        if parts.contains(&"") {
+            told::show(report, &mut client, plan, &dataset, &ids)?;
+        }
     }
     Ok(())
 }
@@ -98,7 +102,7 @@ fn ask_all(
     }
     let recall = client.prepare(&format!(
         "SELECT id::text FROM memory_recall($1, user_id => $2, top_k => {DEPTH}, \
-                                            as_of => $3::text::timestamptz, score_threshold => $4)"
+                                            as_of => $3::text::timestamptz, score_threshold => $4::float4)"
     ))?;
     let mut answers = Vec::with_capacity(dataset.questions.len());
     for question in &dataset.questions {

@@ -1,5 +1,6 @@
 -- The public functions that are written in Rust (src/api). Names, defaults and order of arguments
--- are the contract: new arguments are only added at the end, with a default.
+-- are the contract: new arguments are only added at the end, with a default. Numbers are bigint and double
+-- precision, which drivers send, and to which narrower ones are cast.
 
 CREATE FUNCTION memory_ingest(
     session_id text, role text, content text, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
@@ -28,9 +29,10 @@ CREATE FUNCTION memory_close_episode(
 
 CREATE FUNCTION memory_recall(
     query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
-    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
-    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
-    recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
+    top_k bigint DEFAULT NULL, token_budget bigint DEFAULT NULL, kinds text[] DEFAULT NULL,
+    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    mmr_lambda double precision DEFAULT NULL, rerank boolean DEFAULT NULL,
     query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
     RETURNS TABLE (id uuid, kind text, role text, content text, score real, relevance real,
                    similarity real, lexical real, recency real, markers text[], token_count integer,
@@ -41,11 +43,12 @@ CREATE FUNCTION memory_recall(
 -- With the rows that the cross-encoder reads. They have no default, and the agent comes last, so that no call fits
 -- both: but for these rows, arguments at the same place have the same type.
 CREATE FUNCTION memory_recall(
-    query text, rerank_rows integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
-    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL,
+    query text, rerank_rows bigint, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, token_budget bigint DEFAULT NULL,
     kinds text[] DEFAULT NULL, filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
-    score_threshold real DEFAULT NULL, recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL,
-    rerank boolean DEFAULT NULL, query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    mmr_lambda double precision DEFAULT NULL, rerank boolean DEFAULT NULL,
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
     agent_id text DEFAULT NULL)
     RETURNS TABLE (id uuid, kind text, role text, content text, score real, relevance real,
                    similarity real, lexical real, recency real, markers text[], token_count integer,
@@ -55,59 +58,61 @@ CREATE FUNCTION memory_recall(
 
 CREATE FUNCTION memory_explain(
     query text, session_id text DEFAULT NULL, user_id text DEFAULT NULL, agent_id text DEFAULT NULL,
-    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL, kinds text[] DEFAULT NULL,
-    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL, score_threshold real DEFAULT NULL,
-    recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL, rerank boolean DEFAULT NULL,
+    top_k bigint DEFAULT NULL, token_budget bigint DEFAULT NULL, kinds text[] DEFAULT NULL,
+    filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    mmr_lambda double precision DEFAULT NULL, rerank boolean DEFAULT NULL,
     query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_explain_wrapper';
 
 CREATE FUNCTION memory_explain(
-    query text, rerank_rows integer, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
-    top_k integer DEFAULT NULL, token_budget integer DEFAULT NULL,
+    query text, rerank_rows bigint, session_id text DEFAULT NULL, user_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, token_budget bigint DEFAULT NULL,
     kinds text[] DEFAULT NULL, filter jsonb DEFAULT NULL, as_of timestamptz DEFAULT NULL,
-    score_threshold real DEFAULT NULL, recency_weight real DEFAULT NULL, mmr_lambda real DEFAULT NULL,
-    rerank boolean DEFAULT NULL, query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    mmr_lambda double precision DEFAULT NULL, rerank boolean DEFAULT NULL,
+    query_embedding vector DEFAULT NULL, rewrites text[] DEFAULT NULL,
     agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_explain_reading_wrapper';
 
 CREATE FUNCTION memory_context(
-    session_id text, query text, token_budget integer DEFAULT NULL, user_id text DEFAULT NULL,
+    session_id text, query text, token_budget bigint DEFAULT NULL, user_id text DEFAULT NULL,
     agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c STABLE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_context_wrapper';
 
 CREATE FUNCTION memory_augment(
     messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
-    score_threshold real DEFAULT NULL)
+    agent_id text DEFAULT NULL, top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_augment_wrapper';
 
--- With a budget. The second argument has no default: a call without it means the function above.
+-- With a budget. It has no default, and the agent comes last: a call without it means the function above.
 CREATE FUNCTION memory_augment(
-    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
-    score_threshold real DEFAULT NULL)
+    messages jsonb, token_budget bigint, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_augment_within_wrapper';
 
 CREATE FUNCTION memory_chat(
     messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
-    score_threshold real DEFAULT NULL, model text DEFAULT NULL,
-    post_process text DEFAULT 'background', temperature real DEFAULT NULL,
-    max_tokens integer DEFAULT NULL)
+    agent_id text DEFAULT NULL, top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, model text DEFAULT NULL,
+    post_process text DEFAULT 'background', temperature double precision DEFAULT NULL,
+    max_tokens bigint DEFAULT NULL)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_chat_wrapper';
 
 CREATE FUNCTION memory_chat(
-    messages jsonb, token_budget integer, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, top_k integer DEFAULT NULL, recency_weight real DEFAULT NULL,
-    score_threshold real DEFAULT NULL, model text DEFAULT NULL,
-    post_process text DEFAULT 'background', temperature real DEFAULT NULL,
-    max_tokens integer DEFAULT NULL)
+    messages jsonb, token_budget bigint, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL, model text DEFAULT NULL,
+    post_process text DEFAULT 'background', temperature double precision DEFAULT NULL,
+    max_tokens bigint DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_chat_within_wrapper';
 
@@ -134,7 +139,7 @@ CREATE FUNCTION memory_state(
     AS 'MODULE_PATHNAME', 'memory_state_wrapper';
 
 CREATE FUNCTION memory_list(
-    session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" integer DEFAULT 50,
+    session_id text DEFAULT NULL, kind text DEFAULT NULL, "limit" bigint DEFAULT 50,
     from_at timestamptz DEFAULT NULL, from_id uuid DEFAULT NULL, oldest_first boolean DEFAULT false,
     id uuid DEFAULT NULL, source_id uuid DEFAULT NULL, own_only boolean DEFAULT false,
     user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
@@ -146,14 +151,25 @@ CREATE FUNCTION memory_list(
     AS 'MODULE_PATHNAME', 'memory_list_wrapper';
 
 CREATE FUNCTION memory_list_documents(
-    doc_type text DEFAULT NULL, "limit" integer DEFAULT 10, user_id text DEFAULT NULL)
+    doc_type text DEFAULT NULL, "limit" bigint DEFAULT 10, user_id text DEFAULT NULL)
     RETURNS TABLE (id uuid, doc_type text, title text, session_id text, agent_id text,
                    chunks bigint, metadata jsonb, created_at timestamptz, updated_at timestamptz)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
     AS 'MODULE_PATHNAME', 'memory_list_documents_wrapper';
 
 CREATE FUNCTION memory_search_archive(
-    query text, "limit" integer DEFAULT 5, user_id text DEFAULT NULL,
+    query text, top_k bigint DEFAULT 5, user_id text DEFAULT NULL,
+    exclude_session text DEFAULT NULL, agent_id text DEFAULT NULL,
+    doc_type text DEFAULT 'conversation')
+    RETURNS TABLE (id uuid, content text, score real, similarity real, metadata jsonb,
+                   session_id text, created_at timestamptz)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 5 COST 100000
+    AS 'MODULE_PATHNAME', 'memory_search_archive_wrapper';
+
+-- The name that top_k had in 0.2.0. No call fits both: they differ in its type, and PostgreSQL prefers this one where a
+-- literal or a parameter has none.
+CREATE FUNCTION memory_search_archive(
+    query text, "limit" double precision, user_id text DEFAULT NULL,
     exclude_session text DEFAULT NULL, agent_id text DEFAULT NULL,
     doc_type text DEFAULT 'conversation')
     RETURNS TABLE (id uuid, content text, score real, similarity real, metadata jsonb,
@@ -200,6 +216,16 @@ CREATE FUNCTION memory_wait(
     RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_wait_wrapper';
 
+-- Numbers, and texts without a type. The first argument has no default: a call without it means the function above.
+CREATE FUNCTION memory_wait(
+    timeout double precision, session_id text DEFAULT NULL, user_id text DEFAULT NULL)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_wait_for_wrapper';
+CREATE FUNCTION memory_wait(
+    timeout text, session_id text DEFAULT NULL, user_id text DEFAULT NULL)
+    RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_wait_written_wrapper';
+
 CREATE FUNCTION memory_retry(job_id uuid, user_id text DEFAULT NULL)
     RETURNS boolean LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_retry_wrapper';
@@ -243,7 +269,7 @@ CREATE FUNCTION memory_load(session_id text, user_id text DEFAULT NULL, agent_id
     AS 'MODULE_PATHNAME', 'memory_load_wrapper';
 
 CREATE FUNCTION memory_load(
-    session_id text, token_budget integer, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    session_id text, token_budget bigint, user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS TABLE (role text, content text, created_at timestamptz, id uuid, token_count integer)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 20
     AS 'MODULE_PATHNAME', 'memory_load_within_wrapper';
@@ -270,12 +296,12 @@ CREATE FUNCTION memory_backfill(
     AS 'MODULE_PATHNAME', 'memory_backfill_wrapper';
 
 CREATE FUNCTION memory_summarize(
-    text text, max_tokens integer DEFAULT 128, content_type text DEFAULT 'conversation')
+    text text, max_tokens bigint DEFAULT 128, content_type text DEFAULT 'conversation')
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_summarize_wrapper';
 
 CREATE FUNCTION memory_reserve_tokens(
-    session_id text, budget integer DEFAULT NULL, summarize boolean DEFAULT false,
+    session_id text, budget bigint DEFAULT NULL, summarize boolean DEFAULT false,
     user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
     RETURNS TABLE (tokens_before bigint, tokens_after bigint, summarized integer, dropped integer)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1

@@ -7,16 +7,10 @@ CREATE FUNCTION memory_verify_history(
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10 COST 100000
     AS 'MODULE_PATHNAME', 'memory_verify_history_wrapper';
 
+-- confirm_global is for `global`, the user's global memory.
 CREATE FUNCTION memory_erase(
     user_id text DEFAULT NULL, session_id text DEFAULT NULL, id uuid DEFAULT NULL,
-    reason text DEFAULT NULL, agent_id text DEFAULT NULL)
-    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'memory_erase_wrapper';
-
--- For `global`, the user's global memory. As with a budget, the second argument has no default.
-CREATE FUNCTION memory_erase(
-    session_id text, confirm_global boolean, user_id text DEFAULT NULL, reason text DEFAULT NULL,
-    agent_id text DEFAULT NULL)
+    reason text DEFAULT NULL, agent_id text DEFAULT NULL, confirm_global boolean DEFAULT false)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_erase_confirmed_wrapper';
 

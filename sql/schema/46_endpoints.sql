@@ -2,7 +2,7 @@
 
 CREATE FUNCTION memory_set_endpoint(
     name text, base_url text, model text, provider text DEFAULT 'openai', key_name text DEFAULT NULL,
-    api_version text DEFAULT '', calls_per_minute integer DEFAULT 0, daily_tokens bigint DEFAULT 0)
+    api_version text DEFAULT '', calls_per_minute bigint DEFAULT 0, daily_tokens bigint DEFAULT 0)
     RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_set_endpoint_wrapper';
 

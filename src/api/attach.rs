@@ -32,7 +32,6 @@ fn memory_attach(
         relation,
         content_column,
         Some(false),
-        user_id_column,
         session_id_column,
         role,
         metadata_columns,
@@ -42,6 +41,7 @@ fn memory_attach(
         role_column,
         user_id,
         agent_id,
+        user_id_column,
     )
 }
 
@@ -52,7 +52,6 @@ fn memory_attach_extracting(
     relation: Option<pg_sys::Oid>,
     content_column: Option<String>,
     extract_facts: Option<bool>,
-    user_id_column: Option<String>,
     session_id_column: Option<String>,
     role: Option<String>,
     metadata_columns: Option<Vec<Option<String>>>,
@@ -62,6 +61,7 @@ fn memory_attach_extracting(
     role_column: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
+    user_id_column: Option<String>,
 ) -> PgResult<Option<Uuid>> {
     identity::require(Level::Admin)?;
     let definition = Definition {

@@ -51,31 +51,33 @@ impl Asked {
     }
 }
 
-/// Declares a function with the arguments of `memory_augment`, with or without a budget, and options of its own.
-/// It gives them to another one.
+/// Declares a function with the arguments of `memory_augment`, with or without a budget, and options of its own. It
+/// gives them to another one. The agent is at its place, or with a budget the last one: so no call fits both.
 macro_rules! augmenting {
-    ($function:ident($($budget:ident)?; $($option:ident: $type:ident),*) as $level:ident: $answer:ident) => {
+    ($function:ident($($budget:ident)?; $($agent:ident)?; $($option:ident: $type:ident),*; $($last:ident)?) as $level:ident: $answer:ident) => {
         #[pg_extern(sql = false)]
         fn $function(
             _limits: WithinLimits,
             messages: Option<JsonbText>,
-            $($budget: Option<i32>,)?
+            $($budget: Option<Whole>,)?
             session_id: Option<String>,
             user_id: Option<String>,
-            agent_id: Option<String>,
-            top_k: Option<i32>,
-            recency_weight: Option<f32>,
-            score_threshold: Option<f32>,
+            $($agent: Option<String>,)?
+            top_k: Option<Whole>,
+            recency_weight: Option<Fraction>,
+            score_threshold: Option<Fraction>,
             $($option: Option<$type>,)*
+            $($last: Option<String>,)?
         ) -> PgResult<JsonbText> {
+            let agent_id = $($agent)? $($last)?;
             let asked = $crate::api::augment::Asked {
                 caller: identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::$level)?,
                 messages,
-                token_budget: None$(.or($budget))?,
+                token_budget: None$(.or($budget))?.map(|tokens: Whole| tokens.0),
                 session_id: $crate::api::augment::session_of(session_id)?,
-                top_k,
-                recency_weight,
-                score_threshold,
+                top_k: top_k.map(|rows| rows.0),
+                recency_weight: recency_weight.map(|weight| weight.0),
+                score_threshold: score_threshold.map(|score| score.0),
             };
             $answer(asked, $($option),*)
         }
@@ -83,8 +85,8 @@ macro_rules! augmenting {
 }
 pub(super) use augmenting;
 
-augmenting!(memory_augment(;) as Reader: augmented);
-augmenting!(memory_augment_within(token_budget;) as Reader: augmented);
+augmenting!(memory_augment(; agent_id; ;) as Reader: augmented);
+augmenting!(memory_augment_within(token_budget; ; ; agent_id) as Reader: augmented);
 
 fn augmented(mut asked: Asked) -> PgResult<JsonbText> {
     let mut body = parse(asked.messages.take())?;

@@ -13,11 +13,11 @@ use memory_agent_core::limits::MODEL_BYTES;
 const MAX_TEMPERATURE: f32 = 2.0;
 
 augmenting!(
-    memory_chat(; model: String, post_process: String, temperature: f32, max_tokens: i32)
+    memory_chat(; agent_id; model: String, post_process: String, temperature: Fraction, max_tokens: Whole;)
         as User: answered
 );
 augmenting!(
-    memory_chat_within(token_budget; model: String, post_process: String, temperature: f32, max_tokens: i32)
+    memory_chat_within(token_budget; ; model: String, post_process: String, temperature: Fraction, max_tokens: Whole; agent_id)
         as User: answered
 );
 
@@ -25,8 +25,8 @@ fn answered(
     mut asked: Asked,
     model: Option<String>,
     post_process: Option<String>,
-    temperature: Option<f32>,
-    max_tokens: Option<i32>,
+    temperature: Option<Fraction>,
+    max_tokens: Option<Whole>,
 ) -> PgResult<JsonbText> {
     check_post_process(post_process.as_deref())?;
     let mut body = augment::parse(asked.messages.take())?;
@@ -39,8 +39,8 @@ fn answered(
     let said = Said::of(&body.messages, &Content::current())?;
     let options = body.options().map_err(augment::refused)?;
     let model = checked_model(model.or(options.model))?;
-    let temperature = checked_temperature(temperature.or(options.temperature))?;
-    let max_tokens = checked_limit(max_tokens.or(options.max_tokens))?;
+    let temperature = checked_temperature(temperature.map(|value| value.0).or(options.temperature))?;
+    let max_tokens = checked_limit(max_tokens.map(|tokens| tokens.0).or(options.max_tokens))?;
     body.take_options();
     // Before anything costs something: afterwards the answer could not be stored.
     if !llm::may_write() {

@@ -9,7 +9,7 @@ fn memory_context(
     _limits: WithinLimits,
     session_id: Option<String>,
     query: Option<String>,
-    token_budget: Option<i32>,
+    token_budget: Option<Whole>,
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<JsonbText> {
@@ -19,7 +19,7 @@ fn memory_context(
     check_content(&query, &Content::current())?;
     let session_id = key.session_id.clone();
     let context = scope_settings::scoped(&caller, Some(&session_id), |settings| {
-        let budget = token_budget.unwrap_or(settings.prompts.default_token_budget);
+        let budget = token_budget.map_or(settings.prompts.default_token_budget, |tokens| tokens.0);
         let budget = prompt_limit::budget(Some(budget), 0, &settings.prompts)?;
         Wanted { key, query, caller: caller.clone(), budget, settings }.fill()
     })?;

@@ -40,7 +40,7 @@ fn memory_add_document(
 fn memory_list_documents(
     _limits: WithinLimits,
     doc_type: Option<String>,
-    limit: Option<i32>,
+    limit: Option<Whole>,
     user_id: Option<String>,
 ) -> PgResult<Rows<Listed>> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;

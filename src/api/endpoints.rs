@@ -20,7 +20,7 @@ fn memory_set_endpoint(
     provider: Option<String>,
     key_name: Option<String>,
     api_version: Option<String>,
-    calls_per_minute: Option<i32>,
+    calls_per_minute: Option<Whole>,
     daily_tokens: Option<i64>,
 ) -> PgResult<()> {
     grants::require_owner()?;
@@ -31,7 +31,7 @@ fn memory_set_endpoint(
         model: model.unwrap_or_default(),
         api_version: api_version.unwrap_or_default(),
         key_name,
-        calls_per_minute: calls_per_minute.unwrap_or(0),
+        calls_per_minute: calls_per_minute.map_or(0, |calls| calls.0),
         daily_tokens: daily_tokens.unwrap_or(0),
         is_enabled: true,
     };

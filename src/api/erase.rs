@@ -8,37 +8,36 @@ use crate::models::client;
 use crate::pg::spi;
 use crate::store::erase::{self as store, Target};
 
+/// As 0.2.0 and older versions declare it.
 #[pg_extern(sql = false)]
 fn memory_erase(
-    _limits: WithinLimits,
+    limits: WithinLimits,
     user_id: Option<String>,
     session_id: Option<String>,
     id: Option<Uuid>,
     reason: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<JsonbText> {
-    let caller = identity::resolve_kept(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let target = target(&caller, user_id.is_some(), session_id, id)?;
-    if let Target::Session(key) = &target {
-        window::confirm(key, None, "erase")?;
-    }
-    erase(&caller, &target, reason.as_deref())
+    memory_erase_confirmed(limits, user_id, session_id, id, reason, agent_id, None)
 }
 
-/// `memory_erase` of a session that says whether it may be global memory.
+/// `memory_erase` that may be told that global memory is meant.
 #[pg_extern(sql = false)]
 fn memory_erase_confirmed(
     _limits: WithinLimits,
-    session_id: Option<String>,
-    confirm_global: Option<bool>,
     user_id: Option<String>,
+    session_id: Option<String>,
+    id: Option<Uuid>,
     reason: Option<String>,
     agent_id: Option<String>,
+    confirm_global: Option<bool>,
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve_kept(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
-    let key = session(&caller, session_id.unwrap_or_default())?;
-    window::confirm(&key, confirm_global, "erase")?;
-    erase(&caller, &Target::Session(key), reason.as_deref())
+    let target = target(&caller, user_id.is_some(), session_id, id)?;
+    if let Target::Session(key) = &target {
+        window::confirm(key, confirm_global, "erase")?;
+    }
+    erase(&caller, &target, reason.as_deref())
 }
 
 fn erase(caller: &Caller, target: &Target, reason: Option<&str>) -> PgResult<JsonbText> {

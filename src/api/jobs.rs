@@ -3,6 +3,7 @@
 use crate::api::prelude::*;
 use crate::pg::{latch, spi, wake_at_commit};
 use crate::store::queue;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// First and longest pause between two looks at the queue.
@@ -13,6 +14,40 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 fn memory_wait(
     _limits: WithinLimits,
     timeout: Option<Interval>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+) -> PgResult<bool> {
+    let seconds = timeout.map(|timeout| timeout.as_micros() as f64 / 1e6);
+    waited(seconds, session_id, user_id)
+}
+
+/// `memory_wait` for a number of seconds.
+#[pg_extern(sql = false)]
+fn memory_wait_for(
+    _limits: WithinLimits,
+    timeout: Option<f64>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+) -> PgResult<bool> {
+    waited(timeout, session_id, user_id)
+}
+
+/// `memory_wait` for an interval that is written as a text. With it, PostgreSQL knows which of the three is meant by
+/// a literal without a type.
+#[pg_extern(sql = false)]
+fn memory_wait_written(
+    _limits: WithinLimits,
+    timeout: Option<String>,
+    session_id: Option<String>,
+    user_id: Option<String>,
+) -> PgResult<bool> {
+    let read = |text: String| Interval::from_str(&text);
+    let timeout = timeout.map(read).transpose().map_err(|_| unusable())?;
+    memory_wait(WithinLimits, timeout, session_id, user_id)
+}
+
+fn waited(
+    timeout: Option<f64>,
     session_id: Option<String>,
     user_id: Option<String>,
 ) -> PgResult<bool> {
@@ -79,16 +114,19 @@ fn refuse_waiting_in_vain() -> PgResult<()> {
     Ok(())
 }
 
-fn duration(timeout: Option<Interval>) -> PgResult<Duration> {
-    let Some(timeout) = timeout else { return Ok(Duration::from_secs(30)) };
-    let seconds = timeout.as_micros() as f64 / 1e6;
-    if !(0.0..=1e9).contains(&seconds) {
-        return Err(Error::invalid(
-            "timeout must not be negative or longer than 30 years",
-            "Example: interval '1 minute'.",
-        ));
+fn duration(seconds: Option<f64>) -> PgResult<Duration> {
+    let seconds = seconds.unwrap_or(30.0);
+    match (0.0..=1e9).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(unusable()),
     }
-    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn unusable() -> ErrorReport {
+    Error::invalid(
+        "timeout must be an interval, or a number of seconds, not negative or longer than 30 years",
+        "Examples: '1 minute', 60.",
+    )
 }
 
 #[pg_extern(sql = false)]

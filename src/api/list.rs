@@ -13,7 +13,7 @@ fn memory_list(
     _limits: WithinLimits,
     session_id: Option<String>,
     kind: Option<String>,
-    limit: Option<i32>,
+    limit: Option<Whole>,
     from_at: Option<TimestampWithTimeZone>,
     from_id: Option<Uuid>,
     oldest_first: Option<bool>,

@@ -12,18 +12,18 @@ macro_rules! recalling {
         fn $function(
             _limits: WithinLimits,
             query: Option<String>,
-            $($rows: Option<i32>,)?
+            $($rows: Option<Whole>,)?
             session_id: Option<String>,
             user_id: Option<String>,
             $($agent: Option<String>,)?
-            top_k: Option<i32>,
-            token_budget: Option<i32>,
+            top_k: Option<Whole>,
+            token_budget: Option<Whole>,
             kinds: Option<Vec<Option<String>>>,
             filter: Option<JsonbText>,
             as_of: Option<TimestampWithTimeZone>,
-            score_threshold: Option<f32>,
-            recency_weight: Option<f32>,
-            mmr_lambda: Option<f32>,
+            score_threshold: Option<Fraction>,
+            recency_weight: Option<Fraction>,
+            mmr_lambda: Option<Fraction>,
             rerank: Option<bool>,
             query_embedding: Option<Vector>,
             rewrites: Option<Vec<Option<String>>>,
@@ -31,16 +31,16 @@ macro_rules! recalling {
         ) -> $returned {
             let arguments = Arguments {
                 query,
-                $($rows,)?
+                $($rows: $rows.map(|rows| rows.0),)?
                 session_id,
-                top_k,
-                token_budget,
+                top_k: top_k.map(|rows| rows.0),
+                token_budget: token_budget.map(|tokens| tokens.0),
                 kinds,
                 filter,
                 as_of,
-                score_threshold,
-                recency_weight,
-                mmr_lambda,
+                score_threshold: score_threshold.map(|score| score.0),
+                recency_weight: recency_weight.map(|weight| weight.0),
+                mmr_lambda: mmr_lambda.map(|lambda| lambda.0),
                 rerank,
                 query_embedding,
                 rewrites,

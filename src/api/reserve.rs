@@ -10,7 +10,7 @@ use crate::settings::Prompts;
 fn memory_reserve_tokens(
     _limits: WithinLimits,
     session_id: Option<String>,
-    budget: Option<i32>,
+    budget: Option<Whole>,
     summarize: Option<bool>,
     user_id: Option<String>,
     agent_id: Option<String>,
@@ -24,7 +24,7 @@ fn memory_reserve_tokens(
         ));
     }
     let plan = scope_settings::scoped(&caller, Some(&key.session_id), |settings| {
-        let budget = checked_budget(budget, &settings.prompts)?;
+        let budget = checked_budget(budget.map(|tokens| tokens.0), &settings.prompts)?;
         reservation::reserve(&caller, &key, budget, summarize.unwrap_or(false), settings)
     })?;
     debug1!("memory_agent: reserve user={} {plan:?}", key.user_id);

@@ -16,7 +16,7 @@ const DEFAULT_LIMIT: i32 = 5;
 fn memory_search_archive(
     _limits: WithinLimits,
     query: Option<String>,
-    limit: Option<i32>,
+    top_k: Option<Whole>,
     user_id: Option<String>,
     exclude_session: Option<String>,
     agent_id: Option<String>,
@@ -36,7 +36,7 @@ fn memory_search_archive(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let arguments = Arguments {
         query,
-        top_k: Some(check_limit(limit, DEFAULT_LIMIT)?),
+        top_k: Some(check_limit(top_k, DEFAULT_LIMIT)?),
         filter,
         archives,
         except_session: exclude_session.map(|session| (caller.agent().to_owned(), session)),
@@ -51,8 +51,8 @@ fn memory_search_archive(
 }
 
 /// The most rows that a search or list may return.
-pub fn check_limit(limit: Option<i32>, default: i32) -> PgResult<i32> {
-    match limit.unwrap_or(default) {
+pub fn check_limit(limit: Option<Whole>, default: i32) -> PgResult<i32> {
+    match limit.map_or(default, |rows| rows.0) {
         limit if limit > MAX_LISTED => Err(Error::invalid(
             format!("limit must be at most {MAX_LISTED}"),
             "Read memory_agent.archives to see everything.",

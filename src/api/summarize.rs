@@ -17,13 +17,13 @@ const TOKENS: std::ops::RangeInclusive<i32> = 16..=memory_agent_core::limits::MA
 fn memory_summarize(
     _limits: WithinLimits,
     text: Option<String>,
-    max_tokens: Option<i32>,
+    max_tokens: Option<Whole>,
     content_type: Option<String>,
 ) -> PgResult<JsonbText> {
     let caller = identity::resolve(None, None, Level::User)?;
     let text = text.unwrap_or_default();
     check_content(&text, &Content::current())?;
-    let max_tokens = max_tokens.unwrap_or(DEFAULT_TOKENS);
+    let max_tokens = max_tokens.map_or(DEFAULT_TOKENS, |tokens| tokens.0);
     if !TOKENS.contains(&max_tokens) {
         return Err(Error::invalid(
             format!("max_tokens must be between {} and {}", TOKENS.start(), TOKENS.end()),

@@ -53,7 +53,7 @@ fn memory_load(
 fn memory_load_within(
     _limits: WithinLimits,
     session_id: Option<String>,
-    token_budget: Option<i32>,
+    token_budget: Option<Whole>,
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<Rows<Message>> {
@@ -62,7 +62,7 @@ fn memory_load_within(
     let messages = scope_settings::scoped(&caller, Some(&key.session_id), |settings| {
         window_messages::within(
             &key,
-            prompt_limit::budget(token_budget, 0, &settings.prompts)?,
+            prompt_limit::budget(token_budget.map(|tokens| tokens.0), 0, &settings.prompts)?,
             settings,
         )
     })?;

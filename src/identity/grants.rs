@@ -83,6 +83,8 @@ pub fn readers_of_tables(spi: &Session) -> PgResult<i64> {
 /// name must not inherit them. So a level counts only while the role itself has the privilege that
 /// `memory_grant` gave with it, which PostgreSQL keeps by OID.
 ///
+/// These functions were never replaced by an update, which takes their privileges away.
+///
 /// Each function is looked up by its name: to go through all functions of the extension took a third of a
 /// millisecond of every call. OFFSET keeps the planner from that.
 const GRANTED: &str = "memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
@@ -90,7 +92,7 @@ const GRANTED: &str = "memory_agent.grants g JOIN pg_roles r ON r.rolname = g.ro
                      WHERE p.proname = CASE g.level WHEN 'admin' THEN 'memory_register_model' \
                                                     WHEN 'gateway' THEN 'memory_spend' \
                                                     WHEN 'user' THEN 'memory_ingest' \
-                                                    ELSE 'memory_recall' END \
+                                                    ELSE 'memory_status' END \
                        AND a.grantee = r.oid AND a.privilege_type = 'EXECUTE' \
                        AND EXISTS (SELECT FROM pg_depend d JOIN pg_extension x ON x.oid = d.refobjid \
                                     WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid \

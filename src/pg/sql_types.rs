@@ -1,5 +1,6 @@
 //! SQL types that pgrx has no lossless mapping for: pgvector's `vector`, and `jsonb` kept as text
-//! (a number such as 1e400 or 1.10 survives, which it does not in a `serde_json::Value`).
+//! (a number such as 1e400 or 1.10 survives, which it does not in a `serde_json::Value`); numbers of more than one
+//! width.
 #![allow(unsafe_code)]
 
 use crate::pg::error::{Error, PgResult};
@@ -97,6 +98,73 @@ macro_rules! argument_and_result {
     };
 }
 
+/// A whole number that drivers send as `bigint`. Functions of 0.2.0, which the library serves too, take an `integer`.
+/// What an integer has no room for becomes the largest or smallest one, which no argument may be.
+pub struct Whole(pub i32);
+
+impl FromDatum for Whole {
+    const GET_TYPOID: bool = true;
+
+    unsafe fn from_polymorphic_datum(
+        datum: pg_sys::Datum,
+        is_null: bool,
+        type_oid: pg_sys::Oid,
+    ) -> Option<Self> {
+        let narrow = |value: i64| {
+            i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
+        };
+        // SAFETY: the datum is of this type; all are passed by value.
+        unsafe {
+            match type_oid {
+                pg_sys::INT4OID => i32::from_datum(datum, is_null).map(Self),
+                // Under its old name, an argument is told apart by this type (sql/schema).
+                pg_sys::FLOAT8OID => {
+                    f64::from_datum(datum, is_null).map(|value| Self(narrow(value as i64)))
+                }
+                _ => i64::from_datum(datum, is_null).map(narrow).map(Self),
+            }
+        }
+    }
+}
+
+/// A share or a weight that drivers send as `double precision`; functions of 0.2.0 take a `real`.
+pub struct Fraction(pub f32);
+
+impl FromDatum for Fraction {
+    const GET_TYPOID: bool = true;
+
+    unsafe fn from_polymorphic_datum(
+        datum: pg_sys::Datum,
+        is_null: bool,
+        type_oid: pg_sys::Oid,
+    ) -> Option<Self> {
+        // SAFETY: the datum is of this type, both of which are passed by value.
+        unsafe {
+            match type_oid {
+                pg_sys::FLOAT4OID => f32::from_datum(datum, is_null).map(Self),
+                _ => f64::from_datum(datum, is_null).map(|value| Self(value as f32)),
+            }
+        }
+    }
+}
+
+/// Lets a type be an argument.
+macro_rules! argument {
+    ($type:ident, $name:literal, $null:expr) => {
+        pgrx::impl_sql_translatable!($type, arg_only = $name);
+
+        // SAFETY: the argument slot of a parameter of this type holds such a datum.
+        unsafe impl<'fcx> ArgAbi<'fcx> for $type {
+            unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+                // SAFETY: as above; a NULL is handled by Option.
+                unsafe { arg.unbox_arg_using_from_datum().unwrap_or($null) }
+            }
+        }
+    };
+}
+
+argument!(Whole, "bigint", Self(0));
+argument!(Fraction, "double precision", Self(0.0));
 argument_and_result!(Vector, "vector", Self(Vec::new()));
 argument_and_result!(JsonbText, "jsonb", Self(String::from("null")));
 

@@ -247,7 +247,7 @@ fn chat(
 
 fn context(client: &mut Client, question: &str, arguments: &Arguments) -> Result<Json> {
     let row = client.query_one(
-        "SELECT memory_context($1, $2, token_budget => $3)",
+        "SELECT memory_context($1, $2, token_budget => $3::int4)",
         &[&asked(arguments), &question, &arguments.context_budget],
     )?;
     Ok(row.get(0))
@@ -263,7 +263,7 @@ fn recall(
     let session = (arguments.sessions == 1).then_some(SESSION);
     let rows = client.query(
         "SELECT content, token_count, metadata ? 'superseded_by' \
-           FROM memory_recall($1, session_id => $2, token_budget => $3, kinds => $4)",
+           FROM memory_recall($1, session_id => $2, token_budget => $3::int4, kinds => $4)",
         &[&question, &session, &arguments.recall_budget, &kinds],
     )?;
     let row = |row: &memory_agent_e2e::Row| Row {

@@ -208,8 +208,8 @@ impl Memory {
                          FROM (SELECT a.document, \
                                       CASE WHEN starts_with(a.document #>> '{messages,-1,content}', $7) \
                                            THEN $2 END AS summary_of \
-                                 FROM (SELECT memory_augment($1, $2, user_id => $3, top_k => $4, \
-                                                             recency_weight => $5, score_threshold => $6) \
+                                 FROM (SELECT memory_augment($1, $2, user_id => $3, top_k => $4::int4, \
+                                                             recency_weight => $5::float4, score_threshold => $6::float4) \
                                        OFFSET 0) AS a (document)) t";
         let opening = summary_opening();
         let params: [Param<'_>; 7] = [

@@ -23,6 +23,7 @@ pub mod memory;
 mod pooler;
 pub mod processes;
 mod programs;
+pub mod programs_of_others;
 mod shared;
 pub mod spawner;
 mod standby;

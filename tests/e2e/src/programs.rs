@@ -41,6 +41,17 @@ impl<'a> Programs<'a> {
         );
     }
 
+    /// Restores an archive of a version whose functions are not all there any more, and returns what was wrong.
+    pub fn restore_old(&self, database: &str, archive: &str) -> String {
+        let host = self.cluster.socket_directory().to_string_lossy();
+        let output = Command::new(binaries::bindir().join("pg_restore"))
+            .env_clear()
+            .args(["-h", &host, "-U", "postgres", "-d", database, archive])
+            .output()
+            .unwrap_or_else(|error| panic!("pg_restore: {error}"));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
     /// Runs a script to its first error.
     pub fn execute(&self, database: &str, script: &str) {
         self.run("psql", &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-f", script]);

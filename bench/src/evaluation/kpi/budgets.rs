@@ -88,7 +88,7 @@ fn context(
     budget: i32,
 ) -> Result<Option<Adherence>> {
     let counted = client.query_one(
-        "WITH made AS MATERIALIZED (SELECT memory_context($1, $2, token_budget => $3) AS context) \
+        "WITH made AS MATERIALIZED (SELECT memory_context($1, $2, token_budget => $3::int4) AS context) \
          SELECT (context ->> 'token_count')::bigint, \
                 (SELECT sum(memory_count_tokens(m ->> 'content') + 4) \
                    FROM jsonb_array_elements(context -> 'messages') m) \

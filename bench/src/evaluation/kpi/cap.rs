@@ -33,7 +33,7 @@ pub fn measure(endpoint: &Endpoint, figures: &mut Figures) -> Result<()> {
     for _ in 0..CONTEXTS {
         let context: Json = client
             .query_one(
-                "SELECT memory_context($1, $2, token_budget => $3)",
+                "SELECT memory_context($1, $2, token_budget => $3::int4)",
                 &[&SESSION, &questions.another(), &CAP],
             )?
             .get(0);

@@ -35,7 +35,7 @@ pub async fn find(
 ) -> Result<(Vec<Found>, u32), MemoryError> {
     let sql = format!(
         "SELECT {ENTRY}, round(score::numeric, 3)::float8, {MEMORY_TOKENS} \
-           FROM memory_recall($1, user_id => $2, top_k => $3)"
+           FROM memory_recall($1, user_id => $2, top_k => $3::int4)"
     );
     let params: [Param<'_>; 3] =
         [(&query, Type::TEXT), (&user_id, Type::TEXT), (&limit, Type::INT4)];
@@ -63,7 +63,7 @@ pub async fn list(
         "SELECT {ENTRY}, \
                 to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), {MEMORY_TOKENS} \
            FROM memory_list(kind => $2, user_id => $1, from_at => $3::timestamptz, from_id => $4, \
-                            \"limit\" => $5) memory_entries \
+                            \"limit\" => $5::int4) memory_entries \
           ORDER BY memory_entries.created_at DESC, memory_entries.id DESC"
     );
     let (time, id) = (after.map(|place| &place.time), after.map(|place| place.id));

@@ -44,7 +44,7 @@ const NEXT: &str = "SELECT e.*, ($4::jsonb IS NULL OR e.entry_metadata @> $4) \
                            AND ($5::text IS NULL OR e.created_at >= $5::timestamptz) \
                            AND ($6::text IS NULL OR e.created_at < $6::timestamptz) AS fits \
                       FROM memory_list(kind => 'fact', user_id => $1, own_only => true, agent_id => $2, \
-                                       session_id => $3, \"limit\" => $7, from_at => $8::timestamptz, \
+                                       session_id => $3, \"limit\" => $7::int4, from_at => $8::timestamptz, \
                                        from_id => $9) e";
 
 /// The user's fact `e` with the id $2, or what has become of that.
@@ -231,8 +231,8 @@ pub async fn search(
     // Facts that all users share are found too.
     let sql = format!(
         "SELECT jsonb_build_object('results', coalesce(jsonb_agg({} ORDER BY r.n), '[]'))::text \
-           FROM memory_recall($2, user_id => $1, top_k => $3, kinds => '{{fact}}', filter => $4, \
-                              score_threshold => $5, rerank => $6) WITH ORDINALITY \
+           FROM memory_recall($2, user_id => $1, top_k => $3::int4, kinds => '{{fact}}', filter => $4, \
+                              score_threshold => $5::float4, rerank => $6) WITH ORDINALITY \
                 r(id, kind, role, content, score, relevance, similarity, lexical, recency, markers, \
                   token_count, session_id, episode_id, metadata, created_at, n) \
           CROSS JOIN LATERAL memory_list(id => r.id, user_id => $1) e",

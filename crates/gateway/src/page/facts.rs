@@ -81,7 +81,7 @@ async fn today(asked: &Asked) -> Result<(Vec<Entry>, Option<String>), Trouble> {
     let sql = format!(
         "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_list( \
              kind => 'fact', user_id => $1, from_at => $2::timestamp AT TIME ZONE 'UTC', from_id => $3, \
-             \"limit\" => $4) e ORDER BY e.created_at DESC, e.id DESC) f"
+             \"limit\" => $4::int4) e ORDER BY e.created_at DESC, e.id DESC) f"
     );
     let (user, limit) = (asked.user_id(), PAGE as i32 + 1);
     let (at, id) = (from.map(|from| from.0), from.map(|from| from.1));
@@ -102,7 +102,7 @@ async fn at_a_time(asked: &Asked, as_of: &str) -> Result<Vec<Entry>, Trouble> {
     let sql = "SELECT to_jsonb(f) FROM ( \
                    SELECT r.id, r.kind, r.role, r.content, r.created_at AT TIME ZONE 'UTC' AS created_at, \
                           r.session_id, r.markers, r.metadata \
-                     FROM memory_recall($1, kinds => '{fact}', top_k => $2, rerank => false, \
+                     FROM memory_recall($1, kinds => '{fact}', top_k => $2::int4, rerank => false, \
                                         as_of => $3::timestamp AT TIME ZONE 'UTC') r \
                     ORDER BY r.created_at DESC, r.id DESC) f";
     let params: [Param<'_>; 3] =

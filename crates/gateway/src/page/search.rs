@@ -107,7 +107,7 @@ async fn explain(
     as_of: Option<&str>,
     top_k: i32,
 ) -> Result<(Explained, HashMap<String, Entry>), Trouble> {
-    let sql = "SELECT memory_explain($1, session_id => $2, top_k => $3, \
+    let sql = "SELECT memory_explain($1, session_id => $2, top_k => $3::int4, \
                                      as_of => $4::timestamp AT TIME ZONE 'UTC')";
     let params: [Param<'_>; 4] = [
         (&question, Type::TEXT),

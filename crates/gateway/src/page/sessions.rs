@@ -217,7 +217,7 @@ async fn some_turns(
     let sql = format!(
         "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_list( \
              $2, 'turn', user_id => $1, agent_id => $3, from_at => $4::timestamp AT TIME ZONE 'UTC', \
-             from_id => $5, \"limit\" => $6, oldest_first => $7) e ORDER BY {order}) f"
+             from_id => $5, \"limit\" => $6::int4, oldest_first => $7) e ORDER BY {order}) f"
     );
     let user = asked.user_id();
     let (at, id, limit) = (at.map(|at| at.0), at.map(|at| at.1), TURNS as i32 + 1);

@@ -157,7 +157,7 @@ impl Document {
 async fn made_of(asked: &Asked, id: Uuid) -> Result<Vec<Entry>, Trouble> {
     let sql = format!(
         "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} \
-           FROM memory_list(source_id => $2, user_id => $1, \"limit\" => $3) e \
+           FROM memory_list(source_id => $2, user_id => $1, \"limit\" => $3::int4) e \
           ORDER BY e.created_at DESC, e.id DESC) f"
     );
     let user = asked.user_id();

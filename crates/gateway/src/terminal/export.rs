@@ -105,7 +105,7 @@ async fn page(
                           'source_ids', e.source_ids, 'is_active', e.is_active)) \
                       || jsonb_build_object('metadata', e.entry_metadata), \
                   to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{}' || 'Z', e.id \
-             FROM memory_list(user_id => $1, own_only => true, oldest_first => true, \"limit\" => $4, \
+             FROM memory_list(user_id => $1, own_only => true, oldest_first => true, \"limit\" => $4::int4, \
                               from_at => $2::timestamptz, from_id => $3) e \
             ORDER BY e.created_at, e.id";
     let (time, id) = (from.map(|place| &place.0), from.map(|place| place.1));

@@ -92,7 +92,7 @@ fn an_augmented_prompt_never_has_a_token_more() {
         run(&mut session.client, &format!("SET memory_agent.context_limit = {limit}"));
         let found = match budget {
             Some(budget) => session.client.query_one(
-                "SELECT memory_augment($1, token_budget => $2, session_id => 's', top_k => 20)",
+                "SELECT memory_augment($1, token_budget => $2::int4, session_id => 's', top_k => 20)",
                 &[&messages, &(budget as i32)],
             ),
             None => session

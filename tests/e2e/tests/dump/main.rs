@@ -8,7 +8,7 @@ mod restores;
 mod snapshot;
 
 use memory_agent_e2e::memory::{run, values};
-use memory_agent_e2e::{Client, Cluster, Programs, shared, shared_without_worker, wait_until};
+use memory_agent_e2e::{Client, Cluster, Programs, expect_error, shared, shared_without_worker, wait_until};
 use snapshot::{Snapshot, fill, recall};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -60,6 +60,29 @@ fn custom_format() {
     programs.restore("custom_target", &[], &archive);
     assert_restored("custom_target", &original);
     run(&mut cluster().connect("custom_target"), "SELECT memory_create_vector_index()");
+}
+
+/// The role for backups that docs/operations.md names; the database's owner is not enough.
+#[test]
+fn a_role_for_backups() {
+    let original = source("backup");
+    cluster().plain_database("backup_restored");
+    let mut client = cluster().connect("backup");
+    run(
+        &mut client,
+        "CREATE ROLE backup LOGIN BYPASSRLS IN ROLE pg_read_all_data; CREATE ROLE backup_owner LOGIN;
+         ALTER DATABASE backup OWNER TO backup_owner",
+    );
+    let programs = Programs::of(cluster());
+    let archive = programs.file("backup");
+    programs.dump("backup", &["-U", "backup", "-Fc", "-f", &archive]);
+    programs.restore("backup_restored", &[], &archive);
+    assert_restored("backup_restored", &original);
+    let error = expect_error(
+        cluster().connect_as("backup", "backup_owner").batch_execute("TABLE memory_agent.entries"),
+        "42501",
+    );
+    assert!(error.contains("permission denied"), "{error}");
 }
 
 #[test]

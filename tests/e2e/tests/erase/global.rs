@@ -22,8 +22,8 @@ fn erasing_global_memory_is_confirmed_and_complete() {
     for call in [
         "memory_erase(session_id => 'global')",
         "memory_erase('alice', 'global')",
-        "memory_erase('global', false)",
-        "memory_erase('global', NULL::boolean)",
+        "memory_erase(session_id => 'global', confirm_global => false)",
+        "memory_erase(session_id => 'global', confirm_global => NULL)",
     ] {
         let error = expect_error(client.query(&format!("SELECT {call}"), &[]), "22023");
         assert!(error.contains("confirm_global => true"), "{call}: {error}");

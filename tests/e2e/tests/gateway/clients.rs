@@ -5,22 +5,9 @@ use crate::http::says_streaming;
 use crate::stored;
 use crate::upstream::{Upstream, completion};
 use crate::wire::{self, Wire};
+pub use memory_agent_e2e::programs_of_others::{has_their_python, installed};
 use memory_agent_e2e::{Json, json};
-use std::path::PathBuf;
 use std::process::Command;
-
-/// Where `scripts/setup --tests` put a client, by the file with its pins.
-pub fn installed(folder: &str, pins: &str) -> PathBuf {
-    let sum = Command::new("sha256sum").arg(pins).output().unwrap();
-    let sum = String::from_utf8(sum.stdout).unwrap();
-    let cache = match (std::env::var_os("MEMORY_AGENT_CACHE"), std::env::var_os("HOME")) {
-        (Some(cache), _) => PathBuf::from(cache),
-        (None, home) => PathBuf::from(home.unwrap()).join(".cache/memory_agent"),
-    };
-    let home = cache.join(format!("{folder}-{}", &sum[..12]));
-    assert!(home.is_dir(), "{} is missing: run `scripts/setup --tests`", home.display());
-    home
-}
 
 /// What a script in Python prints, as JSON.
 pub fn python(script: &str, arguments: &[&str]) -> Json {
@@ -39,16 +26,6 @@ pub fn python(script: &str, arguments: &[&str]) -> Json {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
-}
-
-/// Whether the pinned wheels are for this machine's Python, which is Debian 12's.
-pub fn has_their_python() -> bool {
-    let version = Command::new("/usr/bin/python3").arg("--version").output().unwrap();
-    let is_theirs = String::from_utf8_lossy(&version.stdout).starts_with("Python 3.11.");
-    if !is_theirs {
-        eprintln!("left out: the clients' wheels are for Python 3.11");
-    }
-    is_theirs
 }
 
 #[test]

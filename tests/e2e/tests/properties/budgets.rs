@@ -86,7 +86,7 @@ fn recall_stays_within_its_budget() {
         let client = &mut *client.borrow_mut();
         run(client, &format!("SET memory_agent.current_episode_share = {share}"));
         let recall = "SELECT r.token_count, r.content \
-                      FROM memory_recall($1, $2, token_budget => $3, top_k => $4, score_threshold => 0) r";
+                      FROM memory_recall($1, $2, token_budget => $3::int4, top_k => $4::int4, score_threshold => 0) r";
         let rows = client
             .query(recall, &[&question, &session, &budget, &top_k])
             .map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
@@ -205,7 +205,7 @@ fn a_loaded_window_stays_within_its_budget() {
                 .collect()
         };
         let whole = rows(client, "memory_load($1)", None);
-        let loaded = rows(client, "memory_load($1, token_budget => $2)", budget);
+        let loaded = rows(client, "memory_load($1, token_budget => $2::int4)", budget);
         let spent: i64 = loaded.iter().map(|row| row.2 + OVERHEAD).sum();
         let most = i64::from(budget.unwrap_or(38_000));
         prop_assert!(spent <= most, "{} tokens", spent);

@@ -3,6 +3,7 @@
 //! that were not updated (`older`), and what older versions wrote is still there (`rows`).
 
 mod binary;
+mod calls;
 mod catalog;
 mod global;
 mod ids;

@@ -65,13 +65,22 @@ fn grants_of_an_old_dump_are_renewed() {
         let programs = Programs::of(shared());
         let archive = programs.file(&name);
         programs.dump(&name, &["-Fc", "-f", &archive]);
-        programs.restore(&target, &[], &archive);
+        let wrong = programs.restore_old(&target, &archive);
+        let errors: Vec<&str> = wrong.lines().filter(|line| line.contains("ERROR:")).collect();
+        let is_grant = |error: &&str| error.contains("function") && error.contains("does not exist");
+        assert!(!errors.is_empty() && errors.iter().all(|error| is_grant(&error)), "{wrong}");
         let mut restored = shared().connect(&target);
         assert_ne!(describe(&mut restored), fresh);
         assert_eq!(values::<String>(&mut restored, STATUS_OF_LEVELS, &[]), ["older"], "{version}");
         run(&mut restored, "SELECT memory_agent.renew_levels()");
         assert_same(&describe(&mut restored), &fresh);
         assert_eq!(values::<String>(&mut restored, STATUS_OF_LEVELS, &[]), [""; 0], "{version}");
+        // Into the version that it is of, a dump is restored without an error.
+        let target = format!("{name}_restored_as_it_was");
+        let mut restored = older_database(shared(), &target, version);
+        programs.restore(&target, &[], &archive);
+        update(&mut restored);
+        assert_same(&describe(&mut restored), &fresh);
     }
 }
 

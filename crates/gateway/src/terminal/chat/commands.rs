@@ -141,7 +141,7 @@ impl Conversation {
 
     async fn facts(&mut self) -> Result<(), String> {
         let sql = "SELECT e.id, e.role, e.created_at::date::text, e.content, NULL::float4 \
-                     FROM memory_list(kind => 'fact', user_id => $1, \"limit\" => $2) e \
+                     FROM memory_list(kind => 'fact', user_id => $1, \"limit\" => $2::int4) e \
                     ORDER BY e.created_at DESC, e.id DESC";
         let params: [Param<'_>; 2] = [(&self.user, Type::TEXT), (&FACTS, Type::INT4)];
         let rows = self.ask(sql, &params).await?;

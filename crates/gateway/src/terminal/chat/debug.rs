@@ -56,7 +56,7 @@ impl Conversation {
     /// The parts of the scores by what is remembered, and what a recall takes.
     async fn reasons(&self, question: &str) -> Result<(HashMap<String, String>, String), String> {
         let sql = "WITH told AS MATERIALIZED ( \
-                       SELECT memory_explain($1, session_id => $2, user_id => $3, top_k => $4) AS told) \
+                       SELECT memory_explain($1, session_id => $2, user_id => $3, top_k => $4::int4) AS told) \
                    SELECT (SELECT jsonb_agg(jsonb_build_object('content', e.content, 'parts', c)) \
                              FROM told, jsonb_array_elements(told.told -> 'candidates') c, \
                                   LATERAL memory_list(id => (c ->> 'id')::uuid, user_id => $3) e), \
