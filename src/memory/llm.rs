@@ -41,6 +41,7 @@ pub struct Question {
 impl Question {
     pub fn to(self, endpoint: Endpoint) -> ChatRequest {
         let Self { messages, answer, max_answer_tokens } = self;
+        let max_answer_tokens = max_answer_tokens.max(LlmLimits::current().answer_tokens);
         ChatRequest { endpoint, messages, answer, max_answer_tokens, temperature: 0.0 }
     }
 }

@@ -317,6 +317,8 @@ settings! {
         "memory_agent.llm_api_version\0", "Version of the protocol, for azure and anthropic; empty means the provider's usual one.\0";
     int llm_timeout: i32 = 60_000, Sighup, (100, 3_600_000, GucFlags::UNIT_MS),
         "memory_agent.llm_timeout\0", "Longest time of one call of the LLM.\0";
+    int llm_answer_tokens: i32 = 0, Sighup, (0, 1_000_000),
+        "memory_agent.llm_answer_tokens\0", "Tokens that every answer of the LLM may have at least, thoughts included; 0 means as many as the question needs.\0";
     int llm_max_attempts: i32 = 5, Sighup, (1, 100),
         "memory_agent.llm_max_attempts\0", "Failures of a job before it is given up; an outage of the endpoint does not count.\0";
     int llm_concurrency: i32 = 4, Sighup, (1, 32),

@@ -147,6 +147,7 @@ values! {
 
     /// How the LLM is asked, and what is kept of it.
     LlmLimits {
+        answer_tokens: u32 = natural(guc::llm_answer_tokens()),
         max_attempts: i32 = guc::llm_max_attempts(),
         concurrency: usize = size(guc::llm_concurrency()),
         keeps_texts: bool = guc::trace() == Trace::Calls,

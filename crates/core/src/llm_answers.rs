@@ -46,12 +46,22 @@ impl ApiError {
         Self { message, code: text("code").or_else(|| text("type")), param: text("param") }
     }
 
-    /// The error in the body of an answer that claims to be a success, as gateways send it.
+    /// The error in the body of an answer that claims to be a success, as gateways send it: for the whole, or for
+    /// its first choice.
     #[must_use]
     pub fn in_success(body: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(body).ok()?;
-        let has_error = value.get("error").is_some_and(|error| !error.is_null());
-        has_error.then(|| Self::parse(body))
+        let is_error = |at: &Value| at.get("error").is_some_and(|error| !error.is_null());
+        let choice = value.get("choices").and_then(|choices| choices.get(0));
+        let failed = [Some(&value), choice].into_iter().flatten().find(|at| is_error(at))?;
+        Some(Self::parse(failed.to_string().as_bytes()))
+    }
+
+    /// The HTTP status that the code is, which gateways write into the body of an answer with status 200.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        let code = self.code.as_deref()?.parse().ok()?;
+        (300..600).contains(&code).then_some(code)
     }
 
     /// Whether the error is about that parameter.
@@ -117,5 +127,12 @@ mod tests {
         assert_eq!(found(r#"{"error":null,"message":"yes"}"#), None);
         assert_eq!(found(r#"{"choices":[]}"#), None);
         assert_eq!(found("no JSON"), None);
+        let choice = r#"{"choices":[{"error":{"code":502,"message":"gone"},"message":{"content":""}}]}"#;
+        assert_eq!(found(choice).as_deref(), Some("gone"));
+        let status = |body: &str| ApiError::in_success(body.as_bytes()).and_then(|error| error.status());
+        assert_eq!(status(choice), Some(502));
+        assert_eq!(status(r#"{"error":{"message":"slow down","code":"429"}}"#), Some(429));
+        assert_eq!(status(r#"{"error":{"message":"no","code":"invalid_api_key"}}"#), None);
+        assert_eq!(status(r#"{"error":{"message":"no","code":7}}"#), None);
     }
 }

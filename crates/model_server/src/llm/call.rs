@@ -215,15 +215,25 @@ impl<'a> EndpointClient<'a> {
         let answered = self.http.post(request).await;
         let latency_ms = u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX);
         let (status, heard) = match answered {
-            Ok(response) if (200..300).contains(&response.status) => match read(&response.body) {
-                Ok(value) => ("ok".to_owned(), Heard::Answer(value)),
-                Err(reason) => {
-                    let error = ApiError::in_success(&response.body);
-                    let reason = error.map_or(reason, |error| error.message);
-                    let trouble = Trouble::passing(self.say(&reason));
-                    ("malformed".to_owned(), Heard::Doubtful(trouble))
+            Ok(response) if (200..300).contains(&response.status) => {
+                match (ApiError::in_success(&response.body), read(&response.body)) {
+                    (None, Ok(value)) => ("ok".to_owned(), Heard::Answer(value)),
+                    (None, Err(reason)) => {
+                        let trouble = Trouble::passing(self.say(&reason));
+                        ("malformed".to_owned(), Heard::Doubtful(trouble))
+                    }
+                    (Some(error), _) => match error.status() {
+                        Some(status) => {
+                            let response = HttpResponse { status, ..response };
+                            (format!("http 200, error {status}"), self.refused_with(&response, error))
+                        }
+                        None => {
+                            let trouble = Trouble::passing(self.say(&error.message));
+                            ("malformed".to_owned(), Heard::Doubtful(trouble))
+                        }
+                    },
                 }
-            },
+            }
             Ok(response) => (format!("http {}", response.status), self.refused(&response)),
             Err(error) => {
                 let message = self.say(&error.to_string());
@@ -263,8 +273,11 @@ impl<'a> EndpointClient<'a> {
 
     /// What a status other than success means.
     fn refused<T>(&self, response: &HttpResponse) -> Heard<T> {
+        self.refused_with(response, ApiError::parse(&response.body))
+    }
+
+    fn refused_with<T>(&self, response: &HttpResponse, error: ApiError) -> Heard<T> {
         let status = response.status;
-        let error = ApiError::parse(&response.body);
         let detail = match (&response.location, error.message.trim()) {
             (Some(_), _) if (300..400).contains(&status) => {
                 ": redirects are not followed".to_owned()

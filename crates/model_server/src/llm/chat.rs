@@ -23,6 +23,10 @@ const SHOWN_REFUSAL_CHARS: usize = 200;
 /// A key shorter than this is not looked for in answers: it could be a word.
 const LEAST_KEY_BYTES: usize = 8;
 
+/// How much longer the second answer may be if the first one was cut: models that think before they answer may have
+/// said nothing yet.
+const LONGER: u32 = 4;
+
 /// The least temperature of a correction: what a model says at 0, it says again.
 const REPAIR_TEMPERATURE: f32 = 0.5;
 
@@ -44,11 +48,12 @@ async fn discuss(
 ) -> Result<ChatAnswer, ChatFailure> {
     let mut messages = request.messages.clone();
     let mut may_repair = true;
+    let mut most = request.max_answer_tokens;
     loop {
         let call = ChatCall {
             messages: Messages::Texts(&messages),
             answer: &request.answer,
-            max_answer_tokens: request.max_answer_tokens,
+            max_answer_tokens: most,
             temperature: Some(if may_repair {
                 request.temperature
             } else {
@@ -65,7 +70,7 @@ async fn discuss(
             }
             asked => asked?,
         };
-        let rejection = match accept(&completion, &request.answer) {
+        let rejection = match accept(&completion, &request.answer, most) {
             Ok(text) => {
                 let model = completion.model.as_deref().unwrap_or(&request.endpoint.model);
                 return Ok(ChatAnswer {
@@ -88,6 +93,12 @@ async fn discuss(
             return Err(failure(ChatFailureKind::BadAnswer, message));
         }
         may_repair = false;
+        if completion.finish == Finish::Length {
+            most = most.saturating_mul(LONGER);
+        }
+        if matches!(rejection, Rejection::Unsaid(_)) {
+            continue;
+        }
         messages.extend(shown_again(&completion.text));
         messages.push(rejection.asks_again());
     }
@@ -147,13 +158,16 @@ enum Rejection {
     /// There is nothing, or a part only.
     #[error("{0}")]
     Incomplete(String),
+    /// The model's thoughts took all the tokens.
+    #[error("{0}")]
+    Unsaid(String),
 }
 
 impl Rejection {
     fn status(&self) -> &'static str {
         match self {
             Self::Refusal(_) => "refusal",
-            Self::WrongShape(_) | Self::Incomplete(_) => "bad answer",
+            Self::WrongShape(_) | Self::Incomplete(_) | Self::Unsaid(_) => "bad answer",
         }
     }
 
@@ -163,7 +177,7 @@ impl Rejection {
             Self::WrongShape(error) => {
                 ChatMessage::new(ChatRole::User, prompts::repair(&error.to_string()))
             }
-            Self::Refusal(reason) | Self::Incomplete(reason) => ChatMessage::new(
+            Self::Refusal(reason) | Self::Incomplete(reason) | Self::Unsaid(reason) => ChatMessage::new(
                 ChatRole::User,
                 format!(
                     "Your last answer cannot be used: {reason}.\n\n\
@@ -174,14 +188,21 @@ impl Rejection {
     }
 }
 
-/// The answer's text as the format wants it.
-fn accept(completion: &Completion, format: &AnswerFormat) -> Result<String, Rejection> {
+/// The answer's text as the format wants it; it was to have at most `most` tokens.
+fn accept(completion: &Completion, format: &AnswerFormat, most: u32) -> Result<String, Rejection> {
+    let cut = || format!("it was cut at {most} tokens; write less");
     let incomplete = |reason: &str| Err(Rejection::Incomplete(reason.to_owned()));
     if let Some(refusal) = refusal(completion) {
         return Err(Rejection::Refusal(refusal));
     }
     match completion.finish {
         Finish::ToolCalls => return incomplete("it calls a tool, and there are none"),
+        Finish::Length if completion.text.trim().is_empty() => {
+            return Err(Rejection::Unsaid(format!(
+                "it was cut at {most} tokens before it said anything; a model that thinks first needs a larger \
+                 memory_agent.llm_answer_tokens"
+            )));
+        }
         _ if completion.text.trim().is_empty() => return incomplete("it is empty"),
         // "[]" is an answer as JSON, and none as text.
         _ if *format == AnswerFormat::Text && !completion.text.contains(char::is_alphanumeric) => {
@@ -189,14 +210,12 @@ fn accept(completion: &Completion, format: &AnswerFormat) -> Result<String, Reje
         }
         // Text that was cut looks like any other, while JSON that was cut does not parse.
         Finish::Length if *format == AnswerFormat::Text => {
-            return incomplete("it is too long and was cut; write less");
+            return Err(Rejection::Incomplete(cut()));
         }
         Finish::Stop | Finish::Length | Finish::ContentFilter => {}
     }
     format.check(&completion.text).map_err(|error| match (completion.finish, format) {
-        (Finish::Length, _) => {
-            Rejection::Incomplete("it is too long and was cut; write less".to_owned())
-        }
+        (Finish::Length, _) => Rejection::Incomplete(cut()),
         (_, AnswerFormat::Text) => Rejection::Incomplete(error.to_string()),
         _ => Rejection::WrongShape(error),
     })

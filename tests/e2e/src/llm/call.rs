@@ -75,6 +75,12 @@ impl Call {
         self.body["model"].as_str().unwrap_or_default()
     }
 
+    /// The tokens that the answer may have; 0 without a limit.
+    pub fn max_tokens(&self) -> u32 {
+        let asked = [&self.body["max_tokens"], &self.body["max_completion_tokens"]];
+        asked.into_iter().find_map(Value::as_u64).map_or(0, |most| most.try_into().unwrap())
+    }
+
     /// `json_schema`, `json_object`, or `None` for a plain request.
     pub fn response_format(&self) -> Option<&str> {
         self.body["response_format"]["type"].as_str()

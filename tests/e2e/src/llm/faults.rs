@@ -49,6 +49,13 @@ pub enum Fault {
     NoResponseFormat,
     /// The content is an empty text.
     EmptyContent,
+    /// Status 200, with an error of this code in the body.
+    ErrorInside(u16),
+    /// Status 200, with an error of this code in the first choice.
+    ErrorInChoice(u16),
+    /// The content is empty and `finish_reason` is `length` unless the answer may have so many tokens: before that, the
+    /// model thinks.
+    Thinks(u32),
     /// The answer is good, but does not say how many tokens it took.
     NoUsage,
 }
@@ -76,6 +83,8 @@ impl Fault {
             Self::Fenced,
             Self::NoResponseFormat,
             Self::EmptyContent,
+            Self::ErrorInside(429),
+            Self::ErrorInChoice(502),
             Self::NoUsage,
         ]
     }
@@ -98,6 +107,20 @@ impl Fault {
                     None => reply,
                 })
             }
+            Self::ErrorInside(code) => {
+                Some(Reply::document(&json!({"error": {"message": "it was told to fail", "code": code}})))
+            }
+            Self::ErrorInChoice(code) => Some(Reply::document(&json!({"choices": [{
+                "finish_reason": "error",
+                "error": {"message": "it was told to fail", "code": code},
+                "message": {"role": "assistant", "content": ""},
+            }]}))),
+            Self::Thinks(tokens) if call.max_tokens() < tokens => Some(Reply::document(&json!({
+                "choices": [{"finish_reason": "length", "message": {
+                    "role": "assistant", "content": "", "reasoning_content": "Hm, let me think.",
+                }}],
+                "usage": {"prompt_tokens": 9, "completion_tokens": call.max_tokens()},
+            }))),
             Self::Status(status) => Some(Reply::error(status, "the stub was told to fail")),
             Self::NoResponseFormat if call.response_format().is_some() => {
                 Some(Reply::error(400, "unknown field: response_format"))

@@ -47,6 +47,11 @@ impl Reply {
         Self::Http { status, headers: Vec::new(), body: body.to_string() }
     }
 
+    /// A whole body, with status 200.
+    pub fn document(body: &Value) -> Self {
+        Self::Http { status: 200, headers: Vec::new(), body: body.to_string() }
+    }
+
     /// Adds a header to an answer that is not plain content.
     ///
     /// # Panics

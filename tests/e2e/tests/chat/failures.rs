@@ -15,12 +15,13 @@ enum Expected {
 
 fn expected(fault: Fault) -> Expected {
     match fault {
-        Fault::TooManyRequests { .. } => Expected::Code("unavailable"),
+        Fault::TooManyRequests { .. } | Fault::ErrorInside(_) => Expected::Code("unavailable"),
         Fault::Status(_)
         | Fault::ResetBeforeHeaders
         | Fault::ResetInBody
         | Fault::HalfBody
-        | Fault::GarbageBody => Expected::Code("failed"),
+        | Fault::GarbageBody
+        | Fault::ErrorInChoice(_) => Expected::Code("failed"),
         Fault::HugeBody | Fault::EmptyContent => Expected::Code("bad_answer"),
         // Whatever a model says to an application is an answer.
         _ => Expected::Answer,

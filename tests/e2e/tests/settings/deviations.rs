@@ -60,6 +60,7 @@ inference_threads | harness processes recall settings | its effect; in the harne
 inference_timeout | background settings | failures sooner than by default, and waits that no timeout ends
 job_workers | background reflection summaries worker | two jobs at once, and one alone
 language_dir | settings | its effect
+llm_answer_tokens | worker | its effect
 llm_api_key_file | chat settings worker | endpoints of the test that want a key
 llm_api_version | settings | its effect
 llm_base_url | background chat docs dump gateway inference isolation plans reflection security settings standby summaries upgrade window worker | no server has an LLM by default: the stand-in of the test

@@ -35,7 +35,7 @@ fn every_fault_is_survived_and_counted_rightly() {
     let timeout = format!("{}ms", TIMEOUT.as_millis());
     let mut scene = Scene::with_settings(echo, &[("memory_agent.llm_timeout", &timeout)]);
     // (fault, attempts that it costs, calls until the answer was good, how the first was recorded)
-    let table: [(Fault, i32, usize, &str); 20] = [
+    let table: [(Fault, i32, usize, &str); 24] = [
         (Delay(SHORT), 0, 1, "ok"),
         (Drip(SHORT), 0, 1, "ok"),
         (Prose, 0, 1, "ok"),
@@ -47,17 +47,22 @@ fn every_fault_is_survived_and_counted_rightly() {
         (HalfContent, 0, 2, "bad answer"),
         (EmptyContent, 0, 2, "bad answer"),
         (HugeBody, 0, 2, "too large"),
+        // Its second answer may have four times as many tokens.
+        (Thinks(700), 0, 2, "bad answer"),
         // Nothing to mend; these may be the request's fault.
         (ResetBeforeHeaders, 1, 2, "connection"),
         (ResetInBody, 1, 2, "connection"),
         (HalfBody, 1, 2, "connection"),
         (GarbageBody, 1, 2, "malformed"),
         (Status(500), 1, 2, "http 500"),
+        (ErrorInside(500), 1, 2, "http 200, error 500"),
+        (ErrorInChoice(502), 1, 2, "http 200, error 502"),
         (Delay(LONGER_THAN_THE_TIMEOUT), 1, 2, "timeout"),
         (Drip(LONGER_THAN_THE_TIMEOUT), 1, 2, "timeout"),
         // The endpoint wants to be left alone, which is no fault of the job.
         (TooManyRequests { retry_after: Some(1) }, 0, 2, "http 429"),
         (TooManyRequests { retry_after: None }, 0, 2, "http 429"),
+        (ErrorInside(429), 0, 2, "http 200, error 429"),
         // Remembered, so the last one.
         (NoResponseFormat, 0, 2, "http 400"),
     ];
@@ -77,6 +82,26 @@ fn every_fault_is_survived_and_counted_rightly() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What a model thinks counts as tokens of its answer.
+#[test]
+fn a_model_that_thinks_has_room_by_a_setting() {
+    let mut scene = Scene::start(echo);
+    scene.stub.faults(FaultPlan::always(Fault::Thinks(5_000)));
+    scene.say("I live in Oslo.");
+    scene.drain();
+    let job = scene.last_job();
+    assert_eq!(job.status, "dead");
+    let reason = job.error.unwrap();
+    assert!(reason.contains("cut at 2400 tokens before it said anything"), "{reason}");
+    assert!(reason.contains("memory_agent.llm_answer_tokens"), "{reason}");
+    scene.cluster.alter_system("memory_agent.llm_answer_tokens", Some("8000"));
+    let before = scene.stub.call_count();
+    assert!(value::<bool>(&mut scene.client, "SELECT memory_retry($1)", &[&job.id]));
+    scene.drain();
+    assert_eq!(scene.stub.call_count(), before + 1);
+    assert!(scene.facts().iter().any(|fact| fact.contains("Oslo")), "{:?}", scene.facts());
 }
 
 #[test]

@@ -46,6 +46,13 @@ pub const SETTINGS: &[Setting] = &[
         "worker::only_so_much_time_for_a_call",
     ),
     (
+        "llm_answer_tokens",
+        "0",
+        "sighup",
+        Int(0, 1_000_000, ""),
+        "worker::a_model_that_thinks_has_room_by_a_setting",
+    ),
+    (
         "llm_max_attempts",
         "5",
         "sighup",
