@@ -4,6 +4,7 @@ use crate::store::entry_windows::{self, SECOND};
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
 use crate::store::prelude::*;
+use memory_agent_core::unicode;
 use sha2::{Digest, Sha256};
 
 /// A new UUIDv7: ids sort by the time they were made.
@@ -11,9 +12,10 @@ pub fn new_id() -> Uuid {
     Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
 }
 
-/// The hash by which exact duplicates are found: SHA-256 of the content without outer white space.
+/// The hash by which exact duplicates are found: SHA-256 of the content in the form in which texts are compared,
+/// without outer white space.
 pub fn content_hash(content: &str) -> Vec<u8> {
-    Sha256::digest(content.trim().as_bytes()).to_vec()
+    Sha256::digest(unicode::compared(content).trim().as_bytes()).to_vec()
 }
 
 /// A row to be stored.

@@ -5,6 +5,7 @@ use crate::identity::{Caller, SHARED_USER};
 use crate::pg::locks::{Lock, keep_erasures_out};
 use crate::store::prelude::*;
 use crate::store::scope;
+use memory_agent_core::unicode;
 
 /// Where facts belong: to one session, or to the user's global memory.
 #[derive(Clone, Copy)]
@@ -285,7 +286,7 @@ pub fn neighbors_by_words(
               WHERE {holds} AND e.embedding_model IS DISTINCT FROM $6 AND shared.words > 0 \
               ORDER BY shared.words DESC, e.created_at DESC, e.id LIMIT $7"
         ),
-        &mut params![scope; configuration, text, model, most],
+        &mut params![scope; configuration, unicode::indexed(text).as_ref(), model, most],
     )
 }
 

@@ -5,6 +5,7 @@
 use crate::pg::prelude::*;
 use crate::pg::spi::Session;
 use memory_agent_core::lexical::{self, PlacedLexeme, Term};
+use memory_agent_core::unicode;
 use std::cmp::Ordering;
 use std::ffi::CString;
 
@@ -44,7 +45,8 @@ impl Lexemes {
     /// Indexes a text. Text beyond a tsvector's limit is indexed by its longest prefix that fits,
     /// counted in pieces of 64 KiB.
     pub fn index(session: &Session, configuration: &str, content: &str) -> PgResult<Self> {
-        let content = lexical::without_overlong_words(content, MAX_WORD_BYTES);
+        let content = unicode::indexed(content);
+        let content = lexical::without_overlong_words(&content, MAX_WORD_BYTES);
         let mut whole: Option<Self> = None;
         for piece in lexical::lexical_pieces(&content, PIECE_BYTES) {
             let vector = Self::index_piece(session, configuration, piece)?;

@@ -3,6 +3,7 @@
 
 use crate::augment::original_message;
 use crate::chat_messages::ChatMessages;
+use crate::unicode::compared;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -82,10 +83,10 @@ impl Said {
     }
 }
 
-/// The text with single blanks.
+/// The text with single blanks, in the form in which texts are compared.
 #[must_use]
 pub fn normalized(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    compared(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether `text` stands in one of the lines, from the beginning of a word to the end of one.

@@ -3,6 +3,7 @@
 //! what another one refuses, and no two ids differ only in what nobody sees.
 
 use crate::limits::ID_BYTES;
+use crate::unicode::is_invisible;
 use thiserror::Error;
 
 /// What to do about an id that is refused.
@@ -23,14 +24,6 @@ pub enum IdError {
     Invisible,
     #[error("begins or ends with a blank")]
     Surrounded,
-}
-
-/// Whether a character has no shape and says nothing about those beside it: marks of direction, spaces without
-/// width, tags. Joiners stay, which words of some languages are written with.
-fn is_invisible(character: char) -> bool {
-    matches!(character,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Checks an id.

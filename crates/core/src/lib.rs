@@ -97,6 +97,7 @@ pub mod text;
 pub mod time_phrases;
 pub mod tokens;
 pub mod triggers;
+pub mod unicode;
 pub mod window;
 pub mod words;
 pub mod words_sought;

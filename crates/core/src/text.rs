@@ -1,6 +1,7 @@
 //! The text of an entry: what may be stored, and what is embedded and indexed.
 
 use crate::ids::{self, IdError};
+use crate::unicode::is_blank;
 use std::borrow::Cow;
 
 pub use crate::lexical::{lexical_pieces, tsquery_any, without_overlong_words};
@@ -19,7 +20,7 @@ pub const GLOBAL: &str = "global";
 /// Text that cannot be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    #[error("content is empty: expected at least one character that is not white space")]
+    #[error("content is empty: expected at least one character that can be seen")]
     EmptyContent,
     #[error("content is too long: {bytes} bytes, expected at most {max_bytes}")]
     ContentTooLong { bytes: usize, max_bytes: usize },
@@ -49,7 +50,7 @@ pub fn validate_content(content: &str, max_bytes: usize) -> Result<(), TextError
     if content.contains('\0') {
         return Err(TextError::Nul);
     }
-    if content.trim().is_empty() {
+    if is_blank(content) {
         return Err(TextError::EmptyContent);
     }
     Ok(())

@@ -18,6 +18,7 @@ mod scopes;
 mod small_memories;
 mod stale;
 mod time;
+mod unicode;
 
 #[path = "../common/mod.rs"]
 mod common;
