@@ -4,6 +4,7 @@
 use crate::store::prelude::*;
 use crate::store::scope::{Scope, bind};
 use memory_agent_core::augment::Outdated;
+use std::collections::HashSet;
 
 /// Replacements followed from one fact to the next.
 const MAX_STEPS: i32 = 100;
@@ -26,6 +27,15 @@ pub fn replaced(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<Vec<Replac
     let visible: Vec<Uuid> = spi.rows(&statement, &mut sql.params)?;
     // What another session said is not told in this one; that something no longer holds is.
     Ok(pairs.into_iter().map(|(turn, by)| (turn, by.filter(|by| visible.contains(by)))).collect())
+}
+
+/// Of these turns those that say what was replaced by facts of which none is left: they were forgotten since, or have
+/// expired.
+pub fn without_successor(spi: &Spi, scope: &Scope, turns: &[Uuid]) -> PgResult<HashSet<Uuid>> {
+    let pairs = replacements(spi, &scope.caller.visible(), turns, scope.as_of)?;
+    let succeeded = |pair: &&Replaced| pair.1.is_some();
+    let with: HashSet<Uuid> = pairs.iter().filter(succeeded).map(|(turn, _)| *turn).collect();
+    Ok(pairs.into_iter().map(|(turn, _)| turn).filter(|turn| !with.contains(turn)).collect())
 }
 
 /// The same wherever what holds now was said.

@@ -80,7 +80,21 @@ fn hidden_and_demoted(
             let is_hidden = |turn: &Uuid| echoes.contains(turn) || !partly.contains(turn);
             pairs.into_iter().partition(|(turn, _)| is_hidden(turn))
         }
-        _ => pairs.into_iter().partition(|(turn, _)| echoes.contains(turn)),
+        _ => {
+            // Below which row would these be? Who forgets a correction does not mean that what it corrected holds again.
+            let alone: Vec<Uuid> =
+                pairs.iter().filter(|(_, by)| by.is_none()).map(|(turn, _)| *turn).collect();
+            let mut ended = stale::without_successor(spi, &request.scope, &alone)?;
+            if !ended.is_empty() {
+                let turns: Vec<Uuid> = ended.iter().copied().collect();
+                let users = request.scope.caller.visible();
+                for turn in stale::still_true(spi, &users, &turns)? {
+                    ended.remove(&turn);
+                }
+            }
+            let is_hidden = |turn: &Uuid| echoes.contains(turn) || ended.contains(turn);
+            pairs.into_iter().partition(|(turn, _)| is_hidden(turn))
+        }
     })
 }
 

@@ -69,6 +69,24 @@ fn a_turn_whose_fact_was_replaced_never_ranks_before_what_replaced_it() {
     assert!(position(&rows, "The boxes are unpacked at last.").is_some(), "nothing else is hidden");
 }
 
+/// What a forgotten fact had replaced does not hold again.
+#[test]
+fn a_turn_does_not_come_back_when_its_correction_is_forgotten() {
+    let mut client = shared().database("stale_forgotten").connect();
+    let fact = moved_house(&mut client);
+    assert!(value::<bool>(&mut client, "SELECT memory_forget($1)", &[&fact]));
+    let rows = recall(&mut client, QUESTION);
+    assert_eq!(position(&rows, OLD), None, "{rows:#?}");
+    assert!(position(&rows, "The boxes are unpacked at last.").is_some(), "nothing else is hidden");
+    // It held then, and the past is not forgotten.
+    let rows = recall(&mut client, &format!("{QUESTION}, as_of => '2024-03-01'"));
+    assert!(position(&rows, OLD).is_some());
+    // With the correction it comes back below it.
+    assert!(value::<bool>(&mut client, "SELECT memory_restore($1)", &[&fact]));
+    let rows = recall(&mut client, QUESTION);
+    assert!(position(&rows, OLD) > position(&rows, "The user lives in Lisbon."), "{rows:#?}");
+}
+
 #[test]
 fn a_turn_was_up_to_date_before_the_change() {
     let mut client = shared().database("stale_as_of").connect();
