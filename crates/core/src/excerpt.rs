@@ -38,73 +38,137 @@ pub fn excerpts<E>(
     // No token is shorter than a byte.
     let counts = tokens::count_all(texts.iter().copied().filter(in_doubt), count)?;
     let mut counts = counts.into_iter();
-    let mut excerpts = Vec::with_capacity(texts.len());
-    for text in texts {
+    let mut excerpts: Vec<Option<String>> = vec![None; texts.len()];
+    let mut drafts = Vec::new();
+    for (place, text) in texts.iter().enumerate() {
         let is_short = match in_doubt(text) {
             true => counts.next().is_some_and(|count| count <= most),
             false => text.len() <= bytes,
         };
-        excerpts.push(if is_short { None } else { excerpt(text.trim(), sought, most, count)? });
+        if !is_short && let Some(draft) = Draft::of(place, text.trim(), sought, most) {
+            drafts.push(draft);
+        }
+    }
+    if drafts.is_empty() {
+        return Ok(excerpts);
+    }
+    // The counter may be another process: all texts are counted at once, and once more for each piece too many.
+    let around = drafts.iter().flat_map(|draft| draft.around().iter().copied());
+    let counts = tokens::count_all(around.chain([" …"]), count)?;
+    let ellipses = 2 * counts.last().copied().map_or(0, u64::from);
+    let mut rest = counts.as_slice();
+    for draft in &mut drafts {
+        let (own, others) = rest.split_at(draft.around().len().min(rest.len()));
+        draft.grow(own, u64::from(most).saturating_sub(ellipses));
+        rest = others;
+    }
+    while !drafts.is_empty() {
+        let shown: Vec<String> = drafts.iter().map(Draft::shown).collect();
+        let counts = tokens::count_all(shown.iter().map(String::as_str), count)?;
+        let mut too_long = Vec::new();
+        for ((mut draft, shown), tokens) in drafts.into_iter().zip(shown).zip(counts) {
+            if tokens <= most {
+                excerpts[draft.place] = (!draft.is_whole()).then_some(shown);
+            } else if draft.shrink() {
+                too_long.push(draft);
+            } else {
+                let room = most.saturating_sub(u32::try_from(ellipses).unwrap_or(u32::MAX));
+                excerpts[draft.place] = Some(draft.beginning(room, count)?);
+            }
+        }
+        drafts = too_long;
     }
     Ok(excerpts)
 }
 
-/// The passage of a text that is longer than `most` tokens; `None` if it is not after all.
-fn excerpt<E>(
-    text: &str,
-    sought: &Sought,
-    most: u32,
-    count: &mut Counter<'_, E>,
-) -> Result<Option<String>, E> {
-    let pieces = pieces(text, most);
-    let Some((mut first, mut last)) = best(&pieces, sought, most) else { return Ok(None) };
-    let (core_first, core_last) = (first, last);
+/// A passage of a text that is longer than may be told, as it comes about.
+struct Draft<'a> {
+    /// Of the text among the texts.
+    place: usize,
+    pieces: Vec<&'a str>,
+    /// The first and the last piece of the passage.
+    passage: (usize, usize),
+    /// Those that have what is sought.
+    core: (usize, usize),
+    /// Those that may have room.
+    reach: (usize, usize),
+}
 
-    // What may stand around it, counted at once.
-    let from = first - within_reach(pieces[..first].iter().rev(), most);
-    let to = last + within_reach(pieces[last + 1..].iter(), most);
-    let counts = tokens::count_all(pieces[from..=to].iter().copied(), count)?;
-    let cost = |piece: usize| u64::from(counts[piece - from]);
-    let ellipses = 2 * u64::from(tokens::count_one(" …", count)?);
-    let taken = (first..=last).map(cost).sum::<u64>() + ellipses;
-    let mut left = u64::from(most).saturating_sub(taken);
-    loop {
-        let grown = (first, last);
-        // An answer rather stands behind what asks for it.
-        if last < to && cost(last + 1) <= left {
-            last += 1;
-            left -= cost(last);
-        }
-        if first > from && cost(first - 1) <= left {
-            first -= 1;
-            left -= cost(first);
-        }
-        if (first, last) == grown {
-            break;
-        }
+impl<'a> Draft<'a> {
+    /// `None` without pieces.
+    fn of(place: usize, text: &'a str, sought: &Sought, most: u32) -> Option<Self> {
+        let pieces = pieces(text, most);
+        let core = best(&pieces, sought, most)?;
+        let from = core.0 - within_reach(pieces[..core.0].iter().rev(), most);
+        let to = core.1 + within_reach(pieces[core.1 + 1..].iter(), most);
+        Some(Self { place, pieces, passage: core, core, reach: (from, to) })
     }
 
-    // Joined, pieces may have a token more, and what was estimated may have many.
-    loop {
-        if first == 0 && last == pieces.len() - 1 && tokens::count_one(text, count)? <= most {
-            return Ok(None);
+    /// What may stand in the passage.
+    fn around(&self) -> &[&'a str] {
+        &self.pieces[self.reach.0..=self.reach.1]
+    }
+
+    /// Takes in what stands around the core, as far as there is room, with the tokens of what is within reach.
+    fn grow(&mut self, counts: &[u32], room: u64) {
+        let (from, to) = self.reach;
+        let cost = |piece: usize| counts.get(piece - from).map_or(u64::MAX, |count| u64::from(*count));
+        let (mut first, mut last) = self.passage;
+        let taken = (first..=last).fold(0, |sum: u64, piece| sum.saturating_add(cost(piece)));
+        let mut left = room.saturating_sub(taken);
+        loop {
+            let grown = (first, last);
+            // An answer rather stands behind what asks for it.
+            if last < to && cost(last + 1) <= left {
+                last += 1;
+                left -= cost(last);
+            }
+            if first > from && cost(first - 1) <= left {
+                first -= 1;
+                left -= cost(first);
+            }
+            if (first, last) == grown {
+                break;
+            }
         }
-        let shown = shown(&pieces, first, last);
-        if tokens::count_one(&shown, count)? <= most {
-            return Ok(Some(shown));
-        }
-        if last > core_last || last > first && first >= core_first {
-            last -= 1;
-        } else if first < last {
-            first += 1;
+        self.passage = (first, last);
+    }
+
+    /// Gives up one piece; `false` if there is only one. Joined, pieces may have a token more than they are counted
+    /// with, and what was estimated may have many.
+    fn shrink(&mut self) -> bool {
+        let (first, last) = &mut self.passage;
+        if *last > self.core.1 || *last > *first && *first >= self.core.0 {
+            *last -= 1;
+        } else if *first < *last {
+            *first += 1;
         } else {
-            break;
+            return false;
         }
+        true
     }
-    let room = most.saturating_sub(u32::try_from(ellipses).unwrap_or(u32::MAX));
-    let kept = cut::cut_to(pieces[first], room, count)?;
-    let kept = &kept[..whole_characters(&kept, pieces[first])];
-    Ok(Some(if kept.is_empty() { ELLIPSIS.to_owned() } else { format!("{kept} {ELLIPSIS}") }))
+
+    /// Whether nothing is cut after all.
+    fn is_whole(&self) -> bool {
+        self.passage == (0, self.pieces.len() - 1)
+    }
+
+    /// As a prompt tells it.
+    fn shown(&self) -> String {
+        let (first, last) = self.passage;
+        let text = self.pieces[first..=last].concat();
+        let before = if first > 0 { "… " } else { "" };
+        let after = if last + 1 < self.pieces.len() { " …" } else { "" };
+        format!("{before}{}{after}", text.trim())
+    }
+
+    /// The beginning of a piece that is too long by itself, with an ellipsis behind it.
+    fn beginning<E>(&self, room: u32, count: &mut Counter<'_, E>) -> Result<String, E> {
+        let piece = self.pieces[self.passage.0];
+        let kept = cut::cut_to(piece, room, count)?;
+        let kept = &kept[..whole_characters(&kept, piece)];
+        Ok(if kept.is_empty() { ELLIPSIS.to_owned() } else { format!("{kept} {ELLIPSIS}") })
+    }
 }
 
 /// How many of these pieces may have room in so many tokens; more than have.
@@ -115,14 +179,6 @@ fn within_reach<'a>(pieces: impl Iterator<Item = &'a &'a str>, most: u32) -> usi
         left > 0
     });
     within.count()
-}
-
-/// These pieces as a prompt tells them.
-fn shown(pieces: &[&str], first: usize, last: usize) -> String {
-    let text = pieces[first..=last].concat();
-    let before = if first > 0 { "… " } else { "" };
-    let after = if last + 1 < pieces.len() { " …" } else { "" };
-    format!("{before}{}{after}", text.trim())
 }
 
 /// How many bytes of a beginning are whole characters as readers see them, accents and joined emoji included; all of
