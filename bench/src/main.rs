@@ -21,6 +21,7 @@ mod metrics;
 mod quality;
 mod raw_model;
 mod scale;
+mod told;
 
 use arguments::Arguments;
 use clap::Parser;
