@@ -3,6 +3,7 @@
 
 mod admins;
 mod answer;
+mod archives;
 mod args;
 mod authentication;
 mod callers;

@@ -2,11 +2,13 @@
 //! person who called it, so it writes sentences where the rest of the program writes a log.
 
 mod chat;
-mod conversations;
 mod export;
 mod formats;
 mod import;
+mod progress;
 mod record;
+mod sources;
+mod unpacked;
 
 pub use chat::chat;
 pub use export::export;
