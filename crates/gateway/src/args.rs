@@ -73,8 +73,16 @@ pub struct Chat {
 /// Options of `doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
-    #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
+    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway". What it leaves out,
+    /// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD say.
+    #[arg(
+        long,
+        value_name = "CONNECTION",
+        default_value = "",
+        hide_default_value = true,
+        env = "MEMORY_AGENT_DATABASE",
+        hide_env_values = true
+    )]
     pub database: String,
 }
 
@@ -135,8 +143,16 @@ pub enum Format {
 /// Whose memory, and where it is.
 #[derive(Debug, Args)]
 pub struct Person {
-    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
-    #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
+    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway". What it leaves out,
+    /// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD say.
+    #[arg(
+        long,
+        value_name = "CONNECTION",
+        default_value = "",
+        hide_default_value = true,
+        env = "MEMORY_AGENT_DATABASE",
+        hide_env_values = true
+    )]
     pub database: String,
 
     /// Whose memory it is.
@@ -204,8 +220,16 @@ pub struct Serve {
     )]
     pub listen: SocketAddr,
 
-    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
-    #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
+    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway". What it leaves out,
+    /// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD say.
+    #[arg(
+        long,
+        value_name = "CONNECTION",
+        default_value = "",
+        hide_default_value = true,
+        env = "MEMORY_AGENT_DATABASE",
+        hide_env_values = true
+    )]
     pub database: String,
 
     /// The service that answers.

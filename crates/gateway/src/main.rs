@@ -12,6 +12,7 @@ mod chat_form;
 mod chat_request;
 mod costs;
 mod database;
+mod database_address;
 mod doctor;
 mod extras;
 mod fair_table;
