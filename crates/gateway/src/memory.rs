@@ -4,7 +4,7 @@
 
 use crate::extras::Extras;
 use crate::lending::{Borrower, Lender};
-pub use crate::memory_error::{DatabaseError, MemoryError};
+pub use crate::memory_error::MemoryError;
 use crate::memory_error::{no_extension, reason};
 use crate::metrics::Metrics;
 use memory_agent_core::augment::summary_opening;

@@ -58,6 +58,14 @@ pub struct DatabaseError {
     pub hint: Option<String>,
 }
 
+impl DatabaseError {
+    /// What to do, for a person who may read what the database says. What PostgreSQL itself refuses lacks a level.
+    pub fn advice(&self) -> Option<&str> {
+        const NO_LEVEL: &str = "Grant its role a level: SELECT memory_grant('ROLE').";
+        self.hint.as_deref().or((self.code == "42501").then_some(NO_LEVEL))
+    }
+}
+
 /// Why there is no connection to an address.
 pub fn unreachable(error: &PoolError, address: &str) -> MemoryError {
     /// The driver's words for it; what the other side's certificate lacks is behind them.

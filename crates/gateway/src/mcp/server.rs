@@ -311,7 +311,7 @@ const NOT_FOUND: &str = "No memory has this id; it may have been forgotten or re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::DatabaseError;
+    use crate::memory_error::DatabaseError;
 
     #[test]
     fn every_problem_says_what_to_do() {

@@ -174,6 +174,17 @@ impl Rejection {
     }
 }
 
+/// An answer without text. Models that think may use all tokens up for that.
+fn empty(finish: Finish) -> Rejection {
+    let reason = match finish {
+        Finish::Stop => "stop",
+        Finish::Length => "length",
+        Finish::ContentFilter => "content_filter",
+        Finish::ToolCalls => "tool_calls",
+    };
+    Rejection::Incomplete(format!("the model's answer is empty (finish_reason {reason})"))
+}
+
 /// The answer's text as the format wants it.
 fn accept(completion: &Completion, format: &AnswerFormat) -> Result<String, Rejection> {
     let incomplete = |reason: &str| Err(Rejection::Incomplete(reason.to_owned()));
@@ -182,10 +193,10 @@ fn accept(completion: &Completion, format: &AnswerFormat) -> Result<String, Reje
     }
     match completion.finish {
         Finish::ToolCalls => return incomplete("it calls a tool, and there are none"),
-        _ if completion.text.trim().is_empty() => return incomplete("it is empty"),
+        _ if completion.text.trim().is_empty() => return Err(empty(completion.finish)),
         // "[]" is an answer as JSON, and none as text.
         _ if *format == AnswerFormat::Text && !completion.text.contains(char::is_alphanumeric) => {
-            return incomplete("it is empty");
+            return Err(empty(completion.finish));
         }
         // Text that was cut looks like any other, while JSON that was cut does not parse.
         Finish::Length if *format == AnswerFormat::Text => {

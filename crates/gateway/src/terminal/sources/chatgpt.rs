@@ -44,12 +44,19 @@ fn message(node: &Value) -> Option<&Value> {
 }
 
 /// The nodes of the branch that the conversation ended in, the last one first. Where the export does not say which
-/// one that is, it is the one of the latest message.
+/// one that is, it is the one of the latest message; of messages without times, one that nobody answered.
 fn branch<'a>(chat: &'a Value, mapping: &'a Map<String, Value>) -> Vec<&'a str> {
-    let time = |node: &Value| message(node)?.get("create_time")?.as_f64();
     let latest = || {
-        let nodes = mapping.iter().filter_map(|(id, node)| Some((time(node)?, id)));
-        nodes.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, id)| id.as_str())
+        let parents: HashSet<&str> =
+            mapping.values().filter_map(|node| text(node, "parent")).collect();
+        let nodes = mapping.iter().filter_map(|(id, node)| {
+            let time = message(node)?.get("create_time").and_then(Value::as_f64);
+            Some((time.unwrap_or(f64::MIN), !parents.contains(id.as_str()), id.as_str()))
+        });
+        let later = |one: &(f64, bool, &str), other: &(f64, bool, &str)| {
+            one.0.total_cmp(&other.0).then(one.1.cmp(&other.1))
+        };
+        nodes.max_by(later).map(|(_, _, id)| id)
     };
     let last = text(chat, "current_node").filter(|last| mapping.contains_key(*last));
     let mut at = last.or_else(latest);

@@ -56,6 +56,11 @@ fn a_conversation_of_chatgpt_is_the_branch_it_ended_in() {
         chat["current_node"] = current;
         assert_eq!(of(chatgpt::read(&chat, now())), expected);
     }
+    let untimed = json!({"id": "c", "mapping": {
+        "z": node(None, None, "user", texts(json!(["Hello"]))),
+        "a": node(Some("z"), None, "assistant", texts(json!(["Hi"]))),
+    }});
+    assert_eq!(of(chatgpt::read(&untimed, now())), ["user: Hello", "assistant: Hi"]);
     for wrong in [json!({}), json!({"id": "c"}), json!(7)] {
         assert!(chatgpt::read(&wrong, now()).is_err(), "{wrong}");
     }
