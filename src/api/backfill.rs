@@ -22,7 +22,7 @@ fn memory_backfill(
         (true, None) if level < Level::Admin => {
             return Err(Error::not_permitted(
                 "only administrators may ask for the work of all users",
-                "Leave all_users out, or ask for SELECT memory_grant(role, 'admin').",
+                identity::hint_of_admin("Leave all_users out"),
             ));
         }
         (true, None) => None,

@@ -103,14 +103,7 @@ fn resolve_by(
             check("user_id", argument)?;
             let contradicts = identity.as_deref().is_some_and(|own| own != argument);
             if (contradicts || argument == SHARED_USER) && level < Level::Admin {
-                return Err(Error::not_permitted(
-                    if argument == SHARED_USER {
-                        "only administrators may name the shared memory '*'".to_owned()
-                    } else {
-                        "user_id contradicts the identity of this session".to_owned()
-                    },
-                    "Leave user_id out, or ask for SELECT memory_grant(role, 'admin').",
-                ));
+                return Err(not_theirs(settings.mode, argument, identity.as_deref()));
             }
             argument.to_owned()
         }
@@ -122,6 +115,39 @@ fn resolve_by(
         (None, None) => {}
     }
     Ok(Caller { user_id, agent_id, agent_is_explicit: agent_argument.is_some(), level })
+}
+
+/// An argument user_id that names memory which is not the caller's.
+fn not_theirs(mode: IdentityMode, argument: &str, identity: Option<&str>) -> ErrorReport {
+    let Some(identity) = identity.filter(|_| argument != SHARED_USER) else {
+        return Error::not_permitted(
+            "only administrators may name the shared memory '*'",
+            hint_of_admin("Leave user_id out"),
+        );
+    };
+    let (what, instead) = match mode {
+        IdentityMode::Role => ("the user of this role", "connect as the other user's role"),
+        IdentityMode::Claims => ("sub in request.jwt.claims", "send the other user's token"),
+        IdentityMode::Setting | IdentityMode::Required => (
+            "memory_agent.user_id",
+            "SET LOCAL memory_agent.user_id to the other user in a transaction of its own",
+        ),
+    };
+    Error::not_permitted(
+        format!(
+            "user_id contradicts the identity of this session: {what} is \"{identity}\", the argument is \
+             \"{argument}\""
+        ),
+        format!("Leave user_id out, or {instead}. Only administrators may name other users."),
+    )
+}
+
+/// What to do where only administrators may do something.
+pub fn hint_of_admin(instead: &str) -> String {
+    format!(
+        "{instead}, or ask the extension's owner for SELECT memory_grant('{}', 'admin').",
+        current_role_name()
+    )
 }
 
 /// The identity that this session has by itself: the setting, the role in mode `role`, or the subject in mode

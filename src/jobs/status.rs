@@ -183,11 +183,21 @@ fn same_url(left: &str, right: &str) -> bool {
     left.trim_end_matches('/') == right.trim_end_matches('/')
 }
 
+/// What an endpoint means by a status. Its own words may quote what a user said.
+fn meaning(failure: &str) -> &'static str {
+    match failure {
+        "http 401" | "http 403" => " (it refuses the key)",
+        "http 404" => " (it does not know the model or the path)",
+        "http 429" => " (too many requests)",
+        _ => "",
+    }
+}
+
 fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> StatusRow {
     let error = endpoint
         .last_error
         .as_ref()
-        .map_or_else(String::new, |error| format!(", last failure: {error}"));
+        .map_or_else(String::new, |error| format!(", last failure: {error}{}", meaning(error)));
     let detail = format!(
         "{model}, {} calls, {} in flight, answers as {}{error}",
         endpoint.calls, endpoint.in_flight, endpoint.answer_mode
@@ -208,7 +218,8 @@ fn endpoint_row(component: &str, model: &str, endpoint: &EndpointStatus) -> Stat
                 endpoint.failures,
                 endpoint.retry_in_ms.div_ceil(1000)
             ),
-            "Jobs wait and lose nothing. Check the endpoint and its key; no restart is needed.",
+            "Jobs wait and lose nothing. memory_jobs.last_error has the endpoint's own words. Check the endpoint and \
+             its key; no restart is needed.",
         ),
         BreakerState::HalfOpen => row(
             component,
@@ -229,12 +240,12 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
         Extraction::Off => "off",
     };
     let detail = format!(
-        "{} user turns wait for extraction, {} were stored while extraction was off; \
+        "{} user turns wait for extraction, {} were stored without extraction; \
          {} episodes run or wait until facts are made of them",
         turns.waiting, turns.skipped, turns.episodes
     );
     let hint = (turns.skipped.is_some() && has_llm)
-        .then_some("SELECT memory_backfill() queues what was stored while extraction was off.");
+        .then_some("SELECT memory_backfill() queues what was stored without extraction.");
     Ok(row("extraction", state, detail, hint))
 }
 

@@ -97,7 +97,11 @@ impl Refusal for TextError {
                 "Split the text, or raise memory_agent.max_content_bytes (in postgresql.conf, or what memory_configure stored)."
             }
             Self::SessionId(_) => ids::HINT,
-            _ => "See the COMMENT of the function for what its arguments accept.",
+            Self::EmptyContent => "Leave out messages without text.",
+            Self::Nul => "Take the character out of the text.",
+            Self::UnknownRole(_) => {
+                "What the person says has the role user, what the model says assistant, a fact memory."
+            }
         }
     }
 }

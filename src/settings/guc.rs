@@ -4,7 +4,7 @@
 //!
 //! Contexts: what ranks and how text is ingested is for the user (SET); what names files, processes
 //! or identity rules is for the server's owner (postgresql.conf, reload).
-#![allow(unsafe_code)] // check hooks are C callbacks
+#![allow(unsafe_code)] // check hooks are C callbacks, and PostgreSQL is asked for texts
 
 use crate::pg::catalog::text_of;
 use memory_agent_core::limits;
@@ -14,8 +14,10 @@ use serde_json::Value;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
+mod checks;
 pub mod choices;
 
+use crate::settings::guc::checks::*;
 use crate::settings::guc::choices::*;
 
 /// Declares the statics, the getters and `register()` from one table.
@@ -89,10 +91,14 @@ macro_rules! settings {
             $min, $max, GucContext::$context, GucFlags::default(), Some(refuse_nan), None, None)
     };
     (@define text $name:ident, $full:literal, $short:literal, $context:ident, ($flags:expr)) => {
+        settings!(@define text $name, $full, $short, $context, ($flags, refuse_long))
+    };
+    (@define text $name:ident, $full:literal, $short:literal, $context:ident,
+     ($flags:expr, $check:ident)) => {
         // SAFETY: the hook keeps to PostgreSQL's protocol for check hooks.
         unsafe {
             GucRegistry::define_string_guc_with_hooks(cstr($full), cstr($short), c"",
-                &value::$name, GucContext::$context, $flags, Some(refuse_long), None, None)
+                &value::$name, GucContext::$context, $flags, Some($check), None, None)
         }
     };
     (@define choice $name:ident, $full:literal, $short:literal, $context:ident, ()) => {
@@ -305,7 +311,7 @@ settings! {
         "memory_agent.sweep_interval\0", "Time between two sweeps of what expired or was forgotten by a job.\0";
     choice llm_provider: LlmProvider = LlmProvider::OpenAi, Sighup, (),
         "memory_agent.llm_provider\0", "Protocol of the LLM's endpoint: openai (also Ollama, vLLM, llama.cpp), azure or anthropic.\0";
-    text llm_base_url: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+    text llm_base_url: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY, refuse_no_url),
         "memory_agent.llm_base_url\0", "Where the LLM is, for example http://localhost:11434/v1; empty means none.\0";
     text llm_model: String = c"", Sighup, (GucFlags::default()),
         "memory_agent.llm_model\0", "Name of the LLM at its endpoint.\0";
@@ -353,7 +359,7 @@ settings! {
         "memory_agent.embedding_provider\0", "Where embeddings are made: by a local model, by an endpoint in OpenAI's protocol (http), or by Azure OpenAI (azure).\0";
     text embedding_api_version: String = c"", Sighup, (GucFlags::default()),
         "memory_agent.embedding_api_version\0", "Version of the protocol, for azure; empty means the usual one.\0";
-    text embedding_base_url: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
+    text embedding_base_url: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY, refuse_no_url),
         "memory_agent.embedding_base_url\0", "Where the embedding endpoint is, for example http://localhost:11434/v1.\0";
     text embedding_api_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),
         "memory_agent.embedding_api_key_file\0", "File with the key of the embedding endpoint as its first line, read before every call; empty means none.\0";
@@ -407,35 +413,4 @@ fn cstr(text: &'static str) -> &'static CStr {
 
 fn text(value: Option<CString>) -> String {
     value.map(|v| v.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// PostgreSQL's range check lets NaN through; a NaN weight would poison every score.
-#[pgrx::pg_guard]
-unsafe extern "C-unwind" fn refuse_nan(
-    new_value: *mut f64,
-    _extra: *mut *mut std::ffi::c_void,
-    _source: pg_sys::GucSource::Type,
-) -> bool {
-    // SAFETY: PostgreSQL passes a valid pointer to the value that was parsed.
-    !unsafe { *new_value }.is_nan()
-}
-
-/// Lists of phrases are looked through with every message, and stored values come back with each call.
-#[pgrx::pg_guard]
-unsafe extern "C-unwind" fn refuse_long(
-    new_value: *mut *mut std::ffi::c_char,
-    _extra: *mut *mut std::ffi::c_void,
-    _source: pg_sys::GucSource::Type,
-) -> bool {
-    // SAFETY: PostgreSQL passes a valid pointer to the value, a C string or NULL; it copies the texts,
-    // which live forever.
-    unsafe {
-        let is_short = (*new_value).is_null()
-            || CStr::from_ptr(*new_value).to_bytes().len() <= limits::SETTING_BYTES;
-        if !is_short {
-            pg_sys::GUC_check_errdetail_string =
-                c"It has more than 10000 bytes.".as_ptr().cast_mut();
-        }
-        is_short
-    }
 }

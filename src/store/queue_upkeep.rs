@@ -1,6 +1,7 @@
 //! `memory_agent.jobs`, the side of the sweep: what no worker does for a job of its own. Times of a clock
 //! that was ahead are mended, jobs whose session has come are run, done ones are forgotten.
 
+use crate::store::jobs::JobKind;
 use crate::store::prelude::*;
 use crate::store::queue::{LEASE, NO_SESSION};
 
@@ -48,6 +49,20 @@ pub fn revive_with_session(spi: &Spi, most: i64) -> PgResult<u64> {
                AND (o.status = 'dead' OR o.status = 'pending' AND o.run_after > now()) \
              ORDER BY o.id LIMIT $2 FOR UPDATE OF o SKIP LOCKED)",
         &mut params![NO_SESSION, most],
+    )
+}
+
+/// Runs jobs of these kinds at once that were given back for a while, as after an outage. At most `most`; returns how
+/// many.
+pub fn run_postponed(spi: &Spi, kinds: &[JobKind], most: i64) -> PgResult<u64> {
+    let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
+    spi.execute(
+        "UPDATE memory_agent.jobs j SET run_after = now() WHERE j.id IN ( \
+            SELECT o.id FROM memory_agent.jobs o \
+             WHERE o.status = 'pending' AND o.run_after > now() AND o.last_error IS NOT NULL \
+               AND o.kind = ANY ($1) \
+             ORDER BY o.id LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        &mut params![kinds, most],
     )
 }
 

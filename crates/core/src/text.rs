@@ -26,7 +26,7 @@ pub enum TextError {
     ContentTooLong { bytes: usize, max_bytes: usize },
     #[error("content holds a NUL character (U+0000), which PostgreSQL cannot store")]
     Nul,
-    #[error("unknown role {0:?}: expected one of user, assistant, system, tool, memory")]
+    #[error("unknown role {0:?}: expected one of user, assistant, system, tool, memory{meant}", meant = meant(.0))]
     UnknownRole(String),
     #[error("session_id {0}")]
     SessionId(IdError),
@@ -54,6 +54,19 @@ pub fn validate_content(content: &str, max_bytes: usize) -> Result<(), TextError
         return Err(TextError::EmptyContent);
     }
     Ok(())
+}
+
+/// What a role of another program is called here.
+fn meant(role: &str) -> String {
+    let role = match role.trim().to_ascii_lowercase().as_str() {
+        "user" | "human" | "person" | "customer" => "user",
+        "assistant" | "ai" | "bot" | "model" | "agent" | "gpt" | "claude" => "assistant",
+        "system" | "developer" => "system",
+        "tool" | "function" => "tool",
+        "memory" | "fact" => "memory",
+        _ => return String::new(),
+    };
+    format!("; did you mean \"{role}\"?")
 }
 
 /// Checks that a role is one of [`ROLES`].
@@ -112,8 +125,11 @@ mod tests {
         }
         assert_eq!(
             validate_role("User").unwrap_err().to_string(),
-            "unknown role \"User\": expected one of user, assistant, system, tool, memory"
+            "unknown role \"User\": expected one of user, assistant, system, tool, memory; did you mean \"user\"?"
         );
+        let said = |role: &str| validate_role(role).unwrap_err().to_string();
+        assert!(said("human").ends_with("memory; did you mean \"user\"?"));
+        assert!(said("robot").ends_with("tool, memory"));
         assert!(validate_role(&"x".repeat(100_000)).unwrap_err().to_string().len() < 200);
         assert_eq!(validate_session_id("s1"), Ok(()));
         assert_eq!(

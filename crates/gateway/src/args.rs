@@ -26,7 +26,7 @@ pub enum Command {
     Doctor(Doctor),
     /// Write a person's memory to a file that `import` reads.
     Export(Export),
-    /// Bring conversations and facts from ChatGPT, Claude, mem0, or JSON lines.
+    /// Bring conversations and facts from ChatGPT, Claude, Claude Code, mem0, MCP's memory server, or JSON lines.
     Import(Import),
 }
 
@@ -73,8 +73,16 @@ pub struct Chat {
 /// Options of `doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
-    #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
+    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway". What it leaves out,
+    /// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD say.
+    #[arg(
+        long,
+        value_name = "CONNECTION",
+        default_value = "",
+        hide_default_value = true,
+        env = "MEMORY_AGENT_DATABASE",
+        hide_env_values = true
+    )]
     pub database: String,
 }
 
@@ -83,6 +91,10 @@ pub struct Doctor {
 pub struct Export {
     #[command(flatten)]
     pub person: Person,
+
+    /// Replace the file if there is one.
+    #[arg(long)]
+    pub force: bool,
 
     /// The file to write, or - for standard output.
     pub file: PathBuf,
@@ -94,7 +106,7 @@ pub struct Import {
     #[command(flatten)]
     pub person: Person,
 
-    /// What the file is, where that cannot be told from its beginning.
+    /// What the files are, where that cannot be told from their beginning.
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
 
@@ -102,8 +114,13 @@ pub struct Import {
     #[arg(long, value_name = "USER_ID")]
     pub from_user: Option<String>,
 
-    /// The file to read, or - for standard input.
-    pub file: PathBuf,
+    /// Have a language model extract facts from what the user said, which costs its calls.
+    #[arg(long)]
+    pub extract: bool,
+
+    /// The files to read, ZIP archives or compressed with gzip too; - for standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
 }
 
 /// A kind of file that `import` reads.
@@ -117,13 +134,25 @@ pub enum Format {
     Mem0,
     /// One JSON object a line: role, content, session_id, created_at, id. `export` writes them.
     Jsonl,
+    /// A session of Claude Code, out of its folder projects.
+    ClaudeCode,
+    /// memory.jsonl of the official MCP memory server.
+    McpMemory,
 }
 
 /// Whose memory, and where it is.
 #[derive(Debug, Args)]
 pub struct Person {
-    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
-    #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
+    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway". What it leaves out,
+    /// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD say.
+    #[arg(
+        long,
+        value_name = "CONNECTION",
+        default_value = "",
+        hide_default_value = true,
+        env = "MEMORY_AGENT_DATABASE",
+        hide_env_values = true
+    )]
     pub database: String,
 
     /// Whose memory it is.
@@ -191,8 +220,16 @@ pub struct Serve {
     )]
     pub listen: SocketAddr,
 
-    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway".
-    #[arg(long, value_name = "CONNECTION", env = "MEMORY_AGENT_DATABASE", hide_env_values = true)]
+    /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway". What it leaves out,
+    /// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD say.
+    #[arg(
+        long,
+        value_name = "CONNECTION",
+        default_value = "",
+        hide_default_value = true,
+        env = "MEMORY_AGENT_DATABASE",
+        hide_env_values = true
+    )]
     pub database: String,
 
     /// The service that answers.

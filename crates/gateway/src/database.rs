@@ -1,6 +1,7 @@
 //! Where the database is, and TLS on the way to it. A connection string says both, in libpq's words: the
 //! driver reads all of them but those of TLS that libpq has and the driver has not.
 
+use crate::database_address;
 use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -43,14 +44,20 @@ impl Cancelling {
     }
 }
 
-/// What makes connections, as a connection string says, and what cancels on them. `patience` is how long one may take where the string
-/// does not say that.
+/// What makes connections, as a connection string and the variables of libpq say, what cancels on them, and where
+/// the database is, for who runs the program. `patience` is how long one may take where the string does not say that.
 ///
 /// # Errors
 /// What is wrong with the string, or with the file of authorities that it names.
-pub fn manager(database: &str, patience: Duration) -> Result<(Manager, Cancelling), String> {
-    let (words, security) = Security::taken_from(database)?;
+pub fn manager(
+    database: &str,
+    patience: Duration,
+) -> Result<(Manager, Cancelling, String), String> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (words, security) = Security::taken_from(database, variable)?;
     let mut config: Config = words.parse().map_err(|_| ADDRESS.to_owned())?;
+    database_address::complete(&mut config, variable)?;
+    let address = database_address::shown(&config);
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(patience);
     }
@@ -62,7 +69,7 @@ pub fn manager(database: &str, patience: Duration) -> Result<(Manager, Cancellin
         || (!config.get_hosts().is_empty() && config.get_hosts().iter().all(is_socket))
     {
         config.ssl_mode(SslMode::Disable);
-        return Ok((Manager::from_config(config, NoTls, recycling), Cancelling::Plain));
+        return Ok((Manager::from_config(config, NoTls, recycling), Cancelling::Plain, address));
     }
     if config.get_hosts().iter().any(is_socket) {
         return Err(
@@ -77,7 +84,8 @@ pub fn manager(database: &str, patience: Duration) -> Result<(Manager, Cancellin
     }
     config.ssl_mode(security.mode);
     let tls = MakeRustlsConnect::new(security.client()?);
-    Ok((Manager::from_config(config, tls.clone(), recycling), Cancelling::Encrypted(tls)))
+    let manager = Manager::from_config(config, tls.clone(), recycling);
+    Ok((manager, Cancelling::Encrypted(tls), address))
 }
 
 /// What a connection string says of TLS.
@@ -101,8 +109,11 @@ enum Belief {
 }
 
 impl Security {
-    /// What a connection string says, and the string without that.
-    fn taken_from(database: &str) -> Result<(String, Self), String> {
+    /// What a connection string says, or else the variables of libpq, and the string without that.
+    fn taken_from(
+        database: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<(String, Self), String> {
         let (mut mode, mut authorities) = (None, None);
         let mut rest = String::new();
         let mut kept = 0;
@@ -116,6 +127,9 @@ impl Security {
             kept = place.end;
         }
         rest.push_str(&database[kept..]);
+        let variable = |name| variable(name).filter(|value| !value.is_empty());
+        let mode = mode.or_else(|| variable("PGSSLMODE"));
+        let authorities = authorities.or_else(|| variable("PGSSLROOTCERT"));
         let (mode, belief) = match mode.as_deref() {
             Some("disable") => (SslMode::Disable, Belief::Anyone),
             None | Some("prefer") => (SslMode::Prefer, Belief::Anyone),
@@ -299,11 +313,11 @@ mod tests {
     use super::*;
 
     fn taken(database: &str) -> (String, Security) {
-        Security::taken_from(database).unwrap()
+        Security::taken_from(database, |_| None).unwrap()
     }
 
     fn manager_of(database: &str) -> Result<Manager, String> {
-        manager(database, Duration::from_secs(1)).map(|(manager, _)| manager)
+        manager(database, Duration::from_secs(1)).map(|(manager, ..)| manager)
     }
 
     #[test]
@@ -343,8 +357,11 @@ mod tests {
             let found = taken(&format!("host=db {words}")).1;
             assert_eq!((found.mode, found.belief), (mode, belief), "{words}");
         }
-        let wrong = Security::taken_from("host=db password=x sslmode=full").unwrap_err();
-        assert_eq!(wrong, MODES);
+        let wrong = Security::taken_from("host=db password=x sslmode=full", |_| None);
+        assert_eq!(wrong.unwrap_err(), MODES);
+        let full = |name: &str| (name == "PGSSLMODE").then(|| "verify-full".to_owned());
+        assert_eq!(Security::taken_from("host=db", full).unwrap().1.belief, Belief::OfName);
+        assert_eq!(Security::taken_from("sslmode=disable", full).unwrap().1.mode, SslMode::Disable);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `memory-agent doctor`: what `memory_status()` says, and what to do about it.
 
 use crate::args::Doctor;
-use crate::memory::{DatabaseError, Memory, MemoryError, Status};
+use crate::memory::{Memory, MemoryError, Status};
 use crate::metrics::Metrics;
 use crate::screen::line;
 use std::fmt::Write as _;
@@ -41,15 +41,8 @@ pub async fn run(options: Doctor) -> ExitCode {
 fn problem(error: &MemoryError) -> String {
     match error {
         MemoryError::Refused(said) => {
-            let DatabaseError { code, message, hint } = said.as_ref();
-            let hint = match hint.as_deref() {
-                None if code == "42501" => {
-                    Some("Grant its role a level: SELECT memory_grant('ROLE').")
-                }
-                hint => hint,
-            };
-            let hint = hint.map(|hint| format!(" {hint}")).unwrap_or_default();
-            format!("{message} (SQLSTATE {code}).{hint}")
+            let hint = said.advice().map(|hint| format!(" {hint}")).unwrap_or_default();
+            format!("{} (SQLSTATE {}).{hint}", said.message, said.code)
         }
         other => format!("{}.", other.for_operator()),
     }
@@ -73,9 +66,10 @@ fn report(rows: &[Status]) -> (String, ExitCode) {
     for row in rows {
         // Whose memory this session would read is no matter here: it reads none.
         let hint = row.hint.as_deref().filter(|_| row.component != "identity");
-        // Memory works without an LLM, and for one person without tokens.
-        let is_needed = hint.is_some()
-            && ![("llm", "none"), (ROLE, "user")].contains(&(&row.component, &row.state));
+        // Memory works without an LLM, for one person without tokens, and with turns of which the user wants no facts.
+        let is_choice = row.component == "extraction"
+            || [("llm", "none"), (ROLE, "user")].contains(&(&row.component, &row.state));
+        let is_needed = hint.is_some() && !is_choice;
         let mark = if is_needed { '!' } else { ' ' };
         needed += usize::from(is_needed);
         let (component, state) = (line(&row.component), line(&row.state));
@@ -109,9 +103,11 @@ mod tests {
         let fine = row("schema", "current", "", None);
         let identity = row("identity", "required", "not set", Some("SET it."));
         let llm = row("llm", "none", "", Some("Set it."));
-        let (text, code) = report(&[fine, identity, llm]);
-        let expected = "  schema    current\n  identity  required  not set\n  llm       none\n            -> \
-                        Set it.\n\nNothing to do.\n";
+        let imported = row("extraction", "turn", "2 skipped", Some("Backfill."));
+        let (text, code) = report(&[fine, identity, llm, imported]);
+        let expected = "  schema      current\n  identity    required  not set\n  llm         none\n              \
+                        -> Set it.\n  extraction  turn      2 skipped\n              -> Backfill.\n\n\
+                        Nothing to do.\n";
         assert_eq!(text, expected);
         assert_eq!(code, ExitCode::SUCCESS);
         let (text, code) = report(&[row("jobs", "failed", "2 \u{1b}[2J dead", Some("Look."))]);

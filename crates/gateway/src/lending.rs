@@ -50,6 +50,8 @@ impl<'a> Borrower<'a> {
 pub struct Lender {
     pool: Pool,
     cancelling: Cancelling,
+    /// Where the database is.
+    address: String,
     of_users: Lane,
     with_model: Lane,
 }
@@ -78,12 +80,13 @@ impl Lender {
     /// # Errors
     /// What is wrong with the connection string, or with the pool.
     pub fn new(database: &str, connections: usize, patience: Duration) -> Result<Self, String> {
-        let (manager, cancelling) = database::manager(database, patience)?;
+        let (manager, cancelling, address) = database::manager(database, patience)?;
         let pool = Pool::builder(manager).max_size(connections).build();
         let with_model = (connections / PLACES_PER_MODEL).max(1);
         Ok(Self {
             pool: pool.map_err(|error| format!("the pool: {error}"))?,
             cancelling,
+            address,
             of_users: Lane::new(connections.saturating_sub(with_model + 1)),
             with_model: Lane::new(with_model),
         })
@@ -109,7 +112,7 @@ impl Lender {
             Borrower::User(user_id) => self.of_users.enter(user_id).await,
             Borrower::WithModel(user_id) => self.with_model.enter(user_id).await,
         };
-        let object = self.pool.get().await.map_err(|error| unreachable(&error))?;
+        let object = self.pool.get().await.map_err(|error| unreachable(&error, &self.address))?;
         let (object, cancelling) = (Some(object), self.cancelling.clone());
         Ok(Lent { object, places, cancelling, patience })
     }

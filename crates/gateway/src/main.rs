@@ -3,6 +3,7 @@
 
 mod admins;
 mod answer;
+mod archives;
 mod args;
 mod authentication;
 mod callers;
@@ -11,6 +12,7 @@ mod chat_form;
 mod chat_request;
 mod costs;
 mod database;
+mod database_address;
 mod doctor;
 mod extras;
 mod fair_table;

@@ -4,8 +4,8 @@
 
 use crate::extras::Extras;
 use crate::lending::{Borrower, Lender};
-use crate::memory_error::reason;
-pub use crate::memory_error::{DatabaseError, MemoryError};
+pub use crate::memory_error::MemoryError;
+use crate::memory_error::{no_extension, reason};
 use crate::metrics::Metrics;
 use memory_agent_core::augment::summary_opening;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
@@ -365,7 +366,7 @@ impl Memory {
     ) -> Result<Vec<Vec<Row>>, MemoryError> {
         let work = async {
             let lent = self.lender.lend(borrower, patience).await?;
-            let client = lent.client().ok_or(MemoryError::NoDatabase)?;
+            let client = lent.client().ok_or(MemoryError::Unexpected)?;
             let (user_id, milliseconds) =
                 (borrower.user_id(), format!("{}ms", patience.as_millis()));
             let whose: [Param<'_>; 2] = [(&user_id, Type::TEXT), (&milliseconds, Type::TEXT)];
@@ -393,12 +394,20 @@ impl Memory {
                 // After a statement that failed, this undoes the others.
                 client.batch_execute(end),
             );
-            if ended.is_ok() {
-                lent.give_back();
-            }
+            let is_over = ended.is_ok();
             let outcome = begun.and(named).and_then(|named| rows.map(|rows| (named, rows)));
             let outcome = outcome.and_then(|outcome| ended.map(|()| outcome));
-            let (named, rows) = outcome.map_err(|error| reason(&error))?;
+            let missing = match &outcome {
+                Err(error) if error.code() == Some(&SqlState::UNDEFINED_FUNCTION) => {
+                    no_extension(client).await
+                }
+                _ => None,
+            };
+            if is_over {
+                lent.give_back();
+            }
+            let (named, rows) =
+                outcome.map_err(|error| missing.unwrap_or_else(|| reason(&error)))?;
             let mode: Option<String> = named.first().and_then(|row| row.try_get(2).ok());
             if mode.as_deref() == Some(MODE_OF_ROLES) {
                 return Err(MemoryError::ModeOfRoles);

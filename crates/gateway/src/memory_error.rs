@@ -1,15 +1,20 @@
 //! Why memory did not do what it was asked: what the driver, the database and the clock say, as the rest of the
 //! gateway knows it.
 
+use crate::memory::column;
 use deadpool_postgres::PoolError;
 use std::error::Error;
+use tokio_postgres::Client;
 
 /// Why memory did not do what it was asked. Printed, it has no message of the database: they may name arguments.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// There is no connection to be had.
+    /// There is no connection to be had, for a reason.
     #[error("the database cannot be reached")]
-    NoDatabase,
+    NoDatabase(String),
+    /// There is one, to a database without what is asked for.
+    #[error("the database has no memory")]
+    NoExtension(String),
     /// TLS failed: the server has none, or its certificate is not believed.
     #[error("TLS with the database failed")]
     NoTls(String),
@@ -34,10 +39,11 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
-    /// For who runs the gateway: with what the certificate of a server lacks, which names hosts.
+    /// For who runs the gateway: with what the server said to a connection, which names hosts, databases and roles.
     pub fn for_operator(&self) -> String {
         match self {
-            Self::NoTls(problem) => format!("{self}: {problem}"),
+            Self::NoTls(problem) | Self::NoDatabase(problem) => format!("{self}: {problem}"),
+            Self::NoExtension(problem) => problem.clone(),
             other => other.to_string(),
         }
     }
@@ -52,8 +58,16 @@ pub struct DatabaseError {
     pub hint: Option<String>,
 }
 
-/// Why there is no connection.
-pub fn unreachable(error: &PoolError) -> MemoryError {
+impl DatabaseError {
+    /// What to do, for a person who may read what the database says. What PostgreSQL itself refuses lacks a level.
+    pub fn advice(&self) -> Option<&str> {
+        const NO_LEVEL: &str = "Grant its role a level: SELECT memory_grant('ROLE').";
+        self.hint.as_deref().or((self.code == "42501").then_some(NO_LEVEL))
+    }
+}
+
+/// Why there is no connection to an address.
+pub fn unreachable(error: &PoolError, address: &str) -> MemoryError {
     /// The driver's words for it; what the other side's certificate lacks is behind them.
     const TLS: &str = "error performing TLS handshake";
     match error {
@@ -61,7 +75,21 @@ pub fn unreachable(error: &PoolError) -> MemoryError {
             let problem = error.source().map_or_else(String::new, ToString::to_string);
             MemoryError::NoTls(problem)
         }
-        _ => MemoryError::NoDatabase,
+        PoolError::Backend(error) => {
+            MemoryError::NoDatabase(format!("{} ({address})", words(error)))
+        }
+        other => MemoryError::NoDatabase(format!("{other} ({address})")),
+    }
+}
+
+/// What the server said, or else what the driver says of it.
+fn words(error: &tokio_postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return format!("{}: {}", said.severity(), said.message());
+    }
+    match error.source() {
+        Some(reason) => reason.to_string(),
+        None => error.to_string(),
     }
 }
 
@@ -76,6 +104,31 @@ pub fn reason(error: &tokio_postgres::Error) -> MemoryError {
             message: error.message().to_owned(),
             hint: error.hint().map(str::to_owned),
         })),
-        None => MemoryError::NoDatabase,
+        None => MemoryError::NoDatabase(words(error)),
+    }
+}
+
+/// What a database lacks in which a function is not found.
+pub async fn no_extension(client: &Client) -> Option<MemoryError> {
+    let sql = "SELECT pg_catalog.current_database()::text, n.nspname::text, \
+                      n.nspname = ANY (pg_catalog.current_schemas(true)) \
+                 FROM (VALUES (1)) one \
+                 LEFT JOIN (pg_catalog.pg_extension e \
+                            JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace) \
+                        ON e.extname = 'memory_agent'";
+    let rows = client.query_typed(sql, &[]).await.ok()?;
+    let row = rows.first()?;
+    let (database, schema): (String, Option<String>) = (column(row, 0).ok()?, column(row, 1).ok()?);
+    let is_seen = column::<Option<bool>>(row, 2).ok()? == Some(true);
+    match schema {
+        None => Some(MemoryError::NoExtension(format!(
+            "the database {database} has no extension memory_agent: run CREATE EXTENSION memory_agent CASCADE in it, \
+             or name another database"
+        ))),
+        Some(schema) if !is_seen => Some(MemoryError::NoExtension(format!(
+            "the extension memory_agent of the database {database} is in the schema {schema}, which is not in the \
+             search_path of this role: set it with ALTER ROLE"
+        ))),
+        Some(_) => None,
     }
 }

@@ -9,7 +9,7 @@ use crate::jobs::llm_connection::{CallId, LlmCalls};
 use crate::jobs::pace::Pace;
 use crate::jobs::prelude::*;
 use crate::jobs::run::jobs_loop::outcomes::BUSY_DELAY;
-use crate::jobs::run::llm_pauses::LlmPauses;
+use crate::jobs::run::llm_pauses::{self, LlmPauses, LlmsOfSettings};
 use crate::jobs::run::pause::Pause;
 use crate::jobs::run::slots::{IDLE, RESTING};
 use crate::jobs::seal::Sealer;
@@ -18,6 +18,7 @@ use crate::jobs::sweep::Sweeper;
 use crate::pg::background_transaction;
 use crate::pg::{locked_file, wake_at_commit};
 use crate::settings::{Workers, providers};
+use crate::store::queue_upkeep;
 use crate::store::restores::{self, Restore};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -32,6 +33,9 @@ const LOOK_FOR_RESTORE_EVERY: Duration = Duration::from_millis(500);
 const STOPPED: &str = "the worker was stopped";
 
 /// When a worker wants its next turn; it also gets one whenever jobs are queued, and every ten seconds.
+/// Most jobs that are run earlier at once, when the LLM is another one.
+const MOST_POSTPONED: i64 = 10_000;
+
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Next {
     /// After so long; zero is at once.
@@ -83,6 +87,8 @@ pub struct JobsLoop {
     /// Whether it was the new model's turn.
     has_reembedded: bool,
     llm_pauses: LlmPauses,
+    /// Whom jobs ask by the settings, as of the last look.
+    llms_of_settings: LlmsOfSettings,
     models_pause: Pause,
     sweeper: Sweeper,
     sweep: Due,
@@ -105,7 +111,22 @@ pub struct JobsLoop {
 
 impl JobsLoop {
     pub fn new(slot: u32) -> Self {
-        Self { slot, release: Some(Due::default()), ..Self::default() }
+        let llms_of_settings = llm_pauses::all_of_settings();
+        Self { slot, release: Some(Due::default()), llms_of_settings, ..Self::default() }
+    }
+
+    /// Looks at once for what a new setting makes possible: what waits for an LLM waits no longer for the next
+    /// sweep, nor for the end of the pause of another one.
+    pub fn settings_changed(&mut self) {
+        let now = llm_pauses::all_of_settings();
+        if now == self.llms_of_settings {
+            return;
+        }
+        self.llms_of_settings = now;
+        self.sweep = Due::default();
+        self.try_or_note(|_| {
+            transaction(|spi| queue_upkeep::run_postponed(spi, &llm_pauses::KINDS, MOST_POSTPONED))
+        });
     }
 
     /// Does what can be done without waiting, and says when there may be more. The extension is there, and no

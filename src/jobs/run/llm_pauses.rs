@@ -16,6 +16,17 @@ pub fn of_settings(kind: JobKind) -> Asked {
     registry::asked(kind, &Chosen::of_settings()).ok()
 }
 
+/// The kinds of jobs that ask an LLM.
+pub const KINDS: [JobKind; 4] =
+    [JobKind::Extract, JobKind::Reflect, JobKind::Compress, JobKind::Summarize];
+
+/// Whom jobs of each kind ask by the settings.
+pub type LlmsOfSettings = [Asked; 4];
+
+pub fn all_of_settings() -> LlmsOfSettings {
+    KINDS.map(of_settings)
+}
+
 /// The pauses of one worker.
 #[derive(Default)]
 pub struct LlmPauses {

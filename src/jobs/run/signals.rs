@@ -35,17 +35,19 @@ fn reload() {
     unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
 }
 
-/// Acts on the signals that came since the last turn; does not return when this process is to end.
-/// To be called outside of transactions.
-pub fn heed() {
+/// Acts on the signals that came since the last turn, and returns whether settings may have changed; does not return
+/// when this process is to end. To be called outside of transactions.
+pub fn heed() -> bool {
     // A cancel request is for a statement, and none is running: here it would be an ERROR without a
     // transaction to abort.
     // SAFETY: a flag of this process, set by a signal handler.
     unsafe { (&raw mut pg_sys::QueryCancelPending).write_volatile(0) };
     pgrx::check_for_interrupts!();
-    if BackgroundWorker::sighup_received() {
+    let is_told = BackgroundWorker::sighup_received();
+    if is_told {
         reload();
     }
+    is_told
 }
 
 /// Sleeps until the latch is set, the socket can be read, or the time is over; whether it was before that.

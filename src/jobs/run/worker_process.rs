@@ -71,9 +71,12 @@ impl Worker {
 
     fn run(&mut self, jobs: &mut JobsLoop) -> Outcome {
         loop {
-            signals::heed();
+            let is_reloaded = signals::heed();
             if !extension_is_here() {
                 return Outcome::Absent;
+            }
+            if is_reloaded {
+                jobs.settings_changed();
             }
             if let Some(outcome) = self.look_for_reasons_to_end(jobs) {
                 return outcome;

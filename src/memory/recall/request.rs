@@ -176,6 +176,12 @@ impl Arguments {
             }
             budget => budget.map(|budget| budget as u32),
         };
+        if self.top_k.is_some_and(|top_k| top_k < 0) {
+            return Err(Error::invalid(
+                "top_k is negative",
+                "0 returns nothing; leave it out for memory_agent.default_top_k.",
+            ));
+        }
         if self.top_k.is_some_and(|top_k| top_k > MAX_TOP_K) {
             return Err(Error::invalid(
                 format!("top_k must be at most {MAX_TOP_K}"),

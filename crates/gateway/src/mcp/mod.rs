@@ -1,6 +1,7 @@
 //! `memory-agent mcp` and `/mcp`: the tools of memory for programs that speak the Model Context Protocol, on
 //! standard input and output or over HTTP.
 
+mod arguments;
 mod config;
 mod queries;
 mod server;
@@ -39,7 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub async fn run(options: Mcp) -> Result<(), String> {
     if let Some(client) = options.print_config {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let config = config::config(client, &program, &options.person);
+        let config =
+            config::config(client, &program, &options.person, |name| std::env::var(name).ok());
         return writeln!(std::io::stdout(), "{config}").map_err(|error| error.to_string());
     }
     let person = options.person;
@@ -55,7 +57,7 @@ pub async fn run(options: Mcp) -> Result<(), String> {
         Err(error @ MemoryError::ModeOfRoles) => return Err(error.to_string()),
         // It may come later; until then the tools say so.
         Err(error) => {
-            log::write("memory_failed", json!({"step": "start", "reason": error.to_string()}))
+            log::write("memory_failed", json!({"step": "start", "reason": error.for_operator()}))
         }
     }
     let server = Server { memory, metrics, who };

@@ -2,10 +2,11 @@
 //! do is an answer for the model, which says what to do instead; only a request that names no tool is an error
 //! of the protocol.
 
+use super::arguments::fitted;
 use super::queries::{self, Place};
 use super::shapes::{
-    AddMemory, ById, DeleteMemory, Deleted, Document, Found, Hits, ListMemories, Results,
-    SearchMemories, Stored, SummarizeText, UpdateMemory, Whole,
+    AddMemory, ById, DeleteMemory, Deleted, Document, Found, GetMemory, Hits, ListMemories,
+    Results, SearchMemories, Stored, SummarizeText, UpdateMemory, Whole,
 };
 use super::tools::{self, TOOLS};
 use crate::log;
@@ -28,6 +29,9 @@ use uuid::Uuid;
 
 /// How many memories may be asked for.
 const LIMITS: RangeInclusive<i32> = 1..=100;
+
+/// Most bytes of a text in one answer, which has it twice: clients refuse answers of a hundred kilobytes.
+const MAX_PIECE_BYTES: usize = 40_000;
 
 /// Whose memory it is.
 #[derive(Clone, Debug)]
@@ -93,8 +97,9 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         };
         let started = Instant::now();
+        let arguments = fitted(request.arguments.unwrap_or_default(), &tool.input_schema);
         let outcome = tokio::select! {
-            outcome = self.call(&tool.name, request.arguments.unwrap_or_default()) => outcome,
+            outcome = self.call(&tool.name, arguments) => outcome,
             // No client waits for the answer, and rmcp sends none.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
         };
@@ -160,11 +165,17 @@ impl Server {
                 answer(queries::list(memory, user, kind, limit, after.as_ref()).await?)
             }
             tools::GET_MEMORY => {
-                let (entry, metadata, history) = self.get(user, read(arguments)?).await?;
-                answer(Whole { entry, metadata, history })
+                let GetMemory { id, offset } = read(arguments)?;
+                let (mut entry, metadata, history) = self.get(user, &id).await?;
+                let offset = offset.unwrap_or_default();
+                let (piece, next_offset) = piece(&entry.text, offset);
+                entry.text = piece.to_owned();
+                entry.shortened = offset > 0 || next_offset.is_some();
+                answer(Whole { entry, next_offset, metadata, history })
             }
             tools::FETCH => {
-                let (entry, metadata, _) = self.get(user, read(arguments)?).await?;
+                let ById { id } = read(arguments)?;
+                let (entry, metadata, _) = self.get(user, &id).await?;
                 answer(Document::new(entry, metadata))
             }
             tools::UPDATE_MEMORY => {
@@ -191,9 +202,18 @@ impl Server {
         Ok(queries::find(&self.memory, user, &asked.query, limit).await?)
     }
 
-    async fn get(&self, user: &str, asked: ById) -> Result<queries::Whole, Problem> {
-        queries::get(&self.memory, user, uuid(&asked.id)?).await?.ok_or(Problem::NotFound)
+    async fn get(&self, user: &str, id: &str) -> Result<queries::Whole, Problem> {
+        queries::get(&self.memory, user, uuid(id)?).await?.ok_or(Problem::NotFound)
     }
+}
+
+/// A piece of a text after so many characters, and after how many the next one begins.
+fn piece(text: &str, offset: usize) -> (&str, Option<usize>) {
+    let start = text.char_indices().nth(offset).map_or(text.len(), |(at, _)| at);
+    let rest = &text[start..];
+    let end = rest.floor_char_boundary(MAX_PIECE_BYTES);
+    let piece = &rest[..end];
+    (piece, (end < rest.len()).then(|| offset + piece.chars().count()))
 }
 
 /// The arguments of a tool.
@@ -235,7 +255,7 @@ fn advice(tool: &str, problem: &Problem) -> String {
     };
     let code = match error {
         MemoryError::Refused(said) => said.code.as_str(),
-        MemoryError::NoDatabase | MemoryError::NoTls(_) => {
+        MemoryError::NoDatabase(_) | MemoryError::NoTls(_) | MemoryError::NoExtension(_) => {
             return "Memory cannot be reached. Go on without it, and tell the user that nothing was \
                     remembered or changed."
                 .to_owned();
@@ -291,7 +311,7 @@ const NOT_FOUND: &str = "No memory has this id; it may have been forgotten or re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::DatabaseError;
+    use crate::memory_error::DatabaseError;
 
     #[test]
     fn every_problem_says_what_to_do() {
@@ -304,16 +324,30 @@ mod tests {
         assert!(advice(tools::ADD_MEMORY, &refused("55000")).contains("SQLSTATE 55000"));
         assert_eq!(advice(tools::UPDATE_MEMORY, &refused("42704")), NOT_FOUND);
         assert_eq!(advice(tools::LIST_MEMORIES, &refused("22007")), BAD_CURSOR);
-        let said = advice(tools::ADD_MEMORY, &MemoryError::NoDatabase.into());
+        let said = advice(tools::ADD_MEMORY, &MemoryError::NoDatabase(String::new()).into());
         assert!(said.contains("Go on without it"), "{said}");
     }
 
     #[test]
     fn arguments_that_do_not_fit_are_named() {
-        let arguments = json!({"query": "x", "user_id": "eve"});
-        let Value::Object(arguments) = arguments else { panic!() };
+        let Value::Object(arguments) = json!({"query": "x", "limit": "five"}) else { panic!() };
         let outcome = read::<SearchMemories>(arguments);
         let Err(Problem::Arguments(said)) = outcome else { panic!("{outcome:?}") };
-        assert!(said.contains("unknown field `user_id`, expected `query` or `limit`"), "{said}");
+        assert!(said.contains("invalid type: string \"five\", expected i32"), "{said}");
+    }
+
+    #[test]
+    fn a_long_text_is_read_piece_by_piece() {
+        let text = "ä".repeat(45_000);
+        let (mut read, mut offset) = (String::new(), Some(0));
+        while let Some(from) = offset {
+            let (piece, next) = piece(&text, from);
+            assert!(piece.len() <= MAX_PIECE_BYTES && !piece.is_empty());
+            read.push_str(piece);
+            offset = next;
+        }
+        assert_eq!(read, text);
+        assert_eq!(piece("short", 0), ("short", None));
+        assert_eq!(piece("short", 9), ("", None));
     }
 }

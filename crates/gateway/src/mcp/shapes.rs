@@ -16,7 +16,7 @@ pub struct Entry {
     /// Who said it: user, assistant, system or tool; a fact has the role memory.
     pub role: String,
     pub text: String,
-    /// True where text is a passage of a long memory: get_memory returns all of it.
+    /// True where text is a part of a long memory: get_memory returns all of it, piece by piece.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
     /// The conversation it was said in.
@@ -55,12 +55,15 @@ pub struct Page {
     pub next_cursor: Option<String>,
 }
 
-/// A memory and its history.
+/// A memory, or a piece of its text, and its history.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
 pub struct Whole {
     #[serde(flatten)]
     pub entry: Entry,
+    /// Pass it as offset to read on; absent where the text ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
     /// What the program that stored it said of it.
     pub metadata: JsonObject,
     /// What happened to it, oldest first, with its earlier versions.
@@ -152,7 +155,6 @@ pub struct Document {
 /// Arguments of `search_memories` and `search`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
-#[serde(deny_unknown_fields)]
 pub struct SearchMemories {
     /// A question, or what the memory is about, in natural language.
     pub query: String,
@@ -164,7 +166,6 @@ pub struct SearchMemories {
 /// Arguments of `add_memory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
-#[serde(deny_unknown_fields)]
 pub struct AddMemory {
     /// One statement that is clear by itself: "Ann's daughter Lena is allergic to nuts.", not "She is".
     pub text: String,
@@ -173,7 +174,6 @@ pub struct AddMemory {
 /// Arguments of `list_memories`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
-#[serde(deny_unknown_fields)]
 pub struct ListMemories {
     /// fact (if left out): a statement that holds; turn: said in a conversation; document: a passage of one.
     pub kind: Option<Kind>,
@@ -206,10 +206,20 @@ impl Kind {
     }
 }
 
-/// Arguments of `get_memory` and `fetch`.
+/// Arguments of `get_memory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
-#[serde(deny_unknown_fields)]
+pub struct GetMemory {
+    /// An id that a search or a list returned.
+    pub id: String,
+    /// How many characters of the text to skip: the next_offset of the piece before. 0 if left out.
+    #[schemars(range(min = 0))]
+    pub offset: Option<usize>,
+}
+
+/// Arguments of `fetch`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
 pub struct ById {
     /// An id that a search or a list returned.
     pub id: String,
@@ -218,7 +228,6 @@ pub struct ById {
 /// Arguments of `update_memory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
-#[serde(deny_unknown_fields)]
 pub struct UpdateMemory {
     /// An id that a search or a list returned.
     pub id: String,
@@ -229,7 +238,6 @@ pub struct UpdateMemory {
 /// Arguments of `delete_memory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
-#[serde(deny_unknown_fields)]
 pub struct DeleteMemory {
     /// An id that a search or a list returned.
     pub id: String,
@@ -240,7 +248,6 @@ pub struct DeleteMemory {
 /// Arguments of `summarize_text`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
-#[serde(deny_unknown_fields)]
 pub struct SummarizeText {
     /// The text, at most about 1 MB.
     pub text: String,

@@ -1,12 +1,13 @@
 //! The tools, and what a model reads about each. None has an argument that names a user.
 
+use super::arguments::plain;
 use super::shapes::{
-    AddMemory, ById, DeleteMemory, Deleted, Document, Hits, ListMemories, Page, Results,
+    AddMemory, ById, DeleteMemory, Deleted, Document, GetMemory, Hits, ListMemories, Page, Results,
     SearchMemories, Stored, SummarizeText, Summary, UpdateMemory, Whole,
 };
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use rmcp::schemars::JsonSchema;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 pub const SEARCH_MEMORIES: &str = "search_memories";
 pub const ADD_MEMORY: &str = "add_memory";
@@ -79,11 +80,12 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
              use search_memories.",
             Reads,
         ),
-        tool::<ById, Whole>(
+        tool::<GetMemory, Whole>(
             GET_MEMORY,
             "Get a memory",
             "Show one memory with its whole text, its metadata and its history: earlier texts, when and why they \
-             changed. A prompt or a search that tells a part of a memory names its id.",
+             changed. A prompt or a search that tells a part of a memory names its id. A very long text comes in \
+             pieces: pass next_offset as offset.",
             Reads,
         ),
         tool::<UpdateMemory, Stored>(
@@ -129,11 +131,13 @@ fn tool<Arguments: JsonSchema + 'static, Answer: JsonSchema + 'static>(
     description: &'static str,
     effect: Effect,
 ) -> Tool {
-    Tool::new(name, description, JsonObject::new())
+    let mut tool = Tool::new(name, description, JsonObject::new())
         .with_input_schema::<Arguments>()
         .with_output_schema::<Answer>()
         .with_title(title)
-        .with_annotations(effect.into())
+        .with_annotations(effect.into());
+    tool.input_schema = Arc::new(plain((*tool.input_schema).clone()));
+    tool
 }
 
 #[cfg(test)]
@@ -146,7 +150,11 @@ mod tests {
             let schema = tool.schema_as_json_value();
             assert_eq!(schema["additionalProperties"], false, "{schema}");
             assert!(!schema["properties"].to_string().contains("user_id"), "{schema}");
-            // Each argument is told in one line.
+            // An argument has one type, or clients send what they like, and says what it is in one line.
+            for (name, property) in schema["properties"].as_object().unwrap() {
+                assert!(property["type"].is_string(), "{name}: {schema}");
+                assert!(!property.to_string().contains("null"), "{name}: {schema}");
+            }
             assert!(!schema.to_string().contains("\\n"), "{schema}");
             assert!(tool.output_schema.is_some() && tool.annotations.is_some(), "{}", tool.name);
         }

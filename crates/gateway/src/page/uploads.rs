@@ -2,6 +2,7 @@
 //! it comes, of what the bodies of all requests have.
 
 use super::request::Trouble;
+use crate::archives;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
@@ -114,7 +115,7 @@ struct Files {
 
 impl Files {
     fn take(&mut self, path: String, bytes: &[u8]) -> Result<(), Trouble> {
-        if bytes.starts_with(b"PK\x03\x04") {
+        if bytes.starts_with(archives::ZIP) {
             return self.unpack(&path, bytes);
         }
         (self.take_room)(bytes.len())?;
@@ -130,12 +131,8 @@ impl Files {
         }
         (self.take_room)(entries * FILE_BYTES)?;
         let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|_| broken())?;
-        for number in 0..archive.len() {
-            let file = archive.by_index(number).map_err(|_| broken())?;
-            let name = file.name().to_owned();
-            if !name.ends_with(".md") {
-                continue;
-            }
+        let wanted = |name: &str| name.ends_with(".md");
+        archives::each_file(&mut archive, wanted, broken, |name, file| {
             // What the archive says of the size may be wrong.
             let mut text = Vec::new();
             let mut file = file.take(MAX_FILE_BYTES + 1);
@@ -147,9 +144,8 @@ impl Files {
                 }
                 (self.take_room)(bytes)?;
             }
-            self.add(name, text)?;
-        }
-        Ok(())
+            self.add(name, text)
+        })
     }
 
     fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<(), Trouble> {

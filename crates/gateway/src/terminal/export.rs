@@ -20,8 +20,8 @@ const PAGE: i32 = 1_000;
 /// # Errors
 /// Why there is none.
 pub async fn export(options: Export) -> Result<bool, String> {
-    let (memory, user) = memory_of(&options.person).await?;
     if options.file == Path::new("-") {
+        let (memory, user) = memory_of(&options.person).await?;
         let is_terminal = io::stdout().is_terminal();
         let mut to = BufWriter::new(io::stdout().lock());
         let count = all(&memory, &user, &mut to, is_terminal).await?;
@@ -30,6 +30,13 @@ pub async fn export(options: Export) -> Result<bool, String> {
         return Ok(true);
     }
     let unwritten = |error: io::Error| format!("{}: {error}", options.file.display());
+    if !options.force && fs::symlink_metadata(&options.file).is_ok() {
+        return Err(format!(
+            "{} is there already: name another file, or say --force to replace it",
+            options.file.display()
+        ));
+    }
+    let (memory, user) = memory_of(&options.person).await?;
     let part = Part::new(&options.file);
     // It is for its owner to read, and was not there before: another account may have made one.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part.0);

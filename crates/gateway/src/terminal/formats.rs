@@ -1,38 +1,76 @@
 //! Reads what `import` takes piece by piece: an array one value at a time, JSON lines one line at a time. A file
 //! is never in memory as a whole.
 
-use super::conversations::{Told, chatgpt, claude, mem0};
 use super::record::{Clock, Line};
+use super::sources::{Item, Items, Told, chatgpt, claude, claude_code, mcp_memory, mem0};
 use crate::args::Format;
 use chrono::{DateTime, TimeDelta, Utc};
+use memory_agent_core::tokens::estimate_tokens;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{BufRead, Read};
 use std::time::SystemTime;
+use uuid::Uuid;
 
 /// Most bytes of a line.
 const MAX_LINE: u64 = 64 << 20;
-/// Why reading stops when what is read is not taken. It is never shown.
+/// Why reading stops when what is read is not taken, or is refused. It is never shown.
 const STOPPED: &str = "stopped";
+/// What is said of a file that no format fits.
+const UNKNOWN: &str = "it is no conversation of ChatGPT or Claude, and no memory of mem0: say with --format what the \
+                       file is";
 
-/// A memory as `memory_import_markdown` reads it, or what is wrong; and where it is in the file.
+/// Something in a file, and where it is.
 pub struct Piece {
     pub place: String,
-    pub file: Result<String, String>,
+    pub what: What,
 }
 
-/// How a file is read.
-pub struct Reading<F> {
+/// What it is.
+pub enum What {
+    Memory(Ready),
+    /// What is wrong with it.
+    Wrong(String),
+    /// The kind of what was left out.
+    LeftOut(&'static str),
+}
+
+/// A memory as `memory_import_markdown` reads it.
+#[derive(Debug, PartialEq)]
+pub struct Ready {
+    pub file: String,
+    pub id: Uuid,
+    /// Whether facts can be extracted from it, and about how many tokens of a conversation it has.
+    pub is_the_users: bool,
+    pub tokens: u64,
+}
+
+impl Ready {
+    fn new(told: Told, extracts: bool) -> Self {
+        let Told { line, created_at, id } = told;
+        let is_the_users = line.is_the_users_turn();
+        let tokens = if line.is_new_turn() { estimate_tokens(&line.content) as u64 } else { 0 };
+        let (file, id) = line.markdown(created_at, id, extracts);
+        Self { file, id, is_the_users, tokens }
+    }
+}
+
+/// How files are read.
+pub struct Reading<'a, F> {
     pub format: Option<Format>,
-    pub from_user: Option<String>,
+    /// The user of mem0 whose memories are taken, once that is known, and whether the caller named one.
+    pub from_user: &'a mut Option<String>,
+    pub is_given: bool,
+    /// Whether facts are to be extracted from what the user said.
+    pub extracts: bool,
     /// Takes what is read; whether to go on.
     pub take: F,
 }
 
-impl<F: FnMut(Piece) -> bool> Reading<F> {
-    /// Reads it all.
+impl<F: FnMut(Piece) -> bool> Reading<'_, F> {
+    /// Reads a file to its end, or until nothing more is taken.
     ///
     /// # Errors
     /// Why it is not read to its end.
@@ -40,22 +78,36 @@ impl<F: FnMut(Piece) -> bool> Reading<F> {
         let broken = |error: std::io::Error| format!("the file cannot be read: {error}");
         let beginning = beginning(&mut file).map_err(broken)?;
         let now = DateTime::<Utc>::from(SystemTime::now());
-        let Self { format, from_user, take } = self;
-        let is_lines = match format {
-            Some(format) => format == Format::Jsonl,
+        let is_lines = match self.format {
+            Some(Format::Jsonl | Format::ClaudeCode | Format::McpMemory) => true,
+            Some(_) => false,
+            None if beginning.is_empty() => return Ok(()),
+            None if !beginning.starts_with(['{', '[']) => {
+                return Err("it is neither JSON nor JSON lines".to_owned());
+            }
             None => is_lines(&beginning),
         };
+        let mut each = Each { reading: self, now, number: 0, refused: None };
         if is_lines {
-            return lines(file, now, take).map_err(broken);
+            return each.lines(file);
         }
-        let is_given = from_user.is_some();
-        let each = Each { format, from_user, is_given, now, number: 0, take };
         let mut json = serde_json::Deserializer::from_reader(file);
-        match Top(each).deserialize(&mut json) {
-            Ok(()) => json.end().map_err(|error| format!("the file is not JSON: {error}")),
-            Err(error) if error.to_string().starts_with(STOPPED) => Ok(()),
-            Err(error) => Err(format!("the file is not JSON from here on: {error}")),
+        let outcome = Top(&mut each).deserialize(&mut json);
+        match (outcome, each.refused) {
+            (_, Some(problem)) => Err(problem),
+            (Ok(()), _) => json.end().map_err(|error| format!("the file is not JSON: {error}")),
+            (Err(error), _) if error.to_string().starts_with(STOPPED) => Ok(()),
+            (Err(error), _) => Err(format!("the file is not JSON from here on: {error}")),
         }
+    }
+
+    fn give(&mut self, place: String, item: Item) -> bool {
+        let what = match item {
+            Item::Told(told) => What::Memory(Ready::new(told, self.extracts)),
+            Item::Wrong(problem) => What::Wrong(problem),
+            Item::LeftOut(kind) => What::LeftOut(kind),
+        };
+        (self.take)(Piece { place, what })
     }
 }
 
@@ -75,64 +127,17 @@ fn beginning(file: &mut impl BufRead) -> std::io::Result<String> {
     }
 }
 
-/// Whether it is one object a line: neither an array, nor an object that holds one under `results`.
+/// Whether what begins with a brace is one object a line, and none that holds an array under `results`.
 fn is_lines(beginning: &str) -> bool {
-    let Some(inside) = beginning.strip_prefix('{') else { return !beginning.starts_with('[') };
+    let Some(inside) = beginning.strip_prefix('{') else { return false };
     let first_line = inside.lines().next().unwrap_or_default().trim();
     !first_line.is_empty() && !first_line.starts_with("\"results\"")
 }
 
-fn lines(
-    mut file: impl BufRead,
-    now: DateTime<Utc>,
-    mut take: impl FnMut(Piece) -> bool,
-) -> std::io::Result<()> {
-    let mut clock = Clock::default();
-    // How often a line without time and id was there before.
-    let mut seen: HashMap<(Option<String>, String, String), u32> = HashMap::new();
-    for number in 1_u32.. {
-        let mut line = Vec::new();
-        if (&mut file).take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let otherwise = now + TimeDelta::microseconds(i64::from(number));
-        let file =
-            serde_json::from_slice::<Line>(&line).map_err(|error| error.to_string()).map(|line| {
-                let id = line.id.clone().unwrap_or_else(|| match line.created_at {
-                    // What it says is its id.
-                    Some(_) => String::new(),
-                    None => {
-                        let key =
-                            (line.session_id.clone(), line.role.clone(), line.content.clone());
-                        let id = format!("line:{}:{}", line.role, line.content);
-                        let before = seen.entry(key).or_default();
-                        *before += 1;
-                        format!("{before}:{id}")
-                    }
-                });
-                let session = line.session_id.clone();
-                let created_at = if line.memory_agent.is_some() {
-                    // An export has the order it has; equal times are equal.
-                    Clock::default().next(session.as_deref(), line.created_at.as_ref(), otherwise)
-                } else {
-                    clock.next(session.as_deref(), line.created_at.as_ref(), otherwise)
-                };
-                line.markdown(created_at, id)
-            });
-        if !take(Piece { place: format!("line {number}"), file }) {
-            break;
-        }
-    }
-    Ok(())
-}
-
 /// The whole file: an array, or an object with one under `results`.
-struct Top<F>(Each<F>);
+struct Top<'a, 'b, F>(&'a mut Each<'b, F>);
 
-impl<'de, F: FnMut(Piece) -> bool> DeserializeSeed<'de> for Top<F> {
+impl<'de, F: FnMut(Piece) -> bool> DeserializeSeed<'de> for Top<'_, '_, F> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
@@ -140,16 +145,18 @@ impl<'de, F: FnMut(Piece) -> bool> DeserializeSeed<'de> for Top<F> {
     }
 }
 
-impl<'de, F: FnMut(Piece) -> bool> Visitor<'de> for Top<F> {
+impl<'de, F: FnMut(Piece) -> bool> Visitor<'de> for Top<'_, '_, F> {
     type Value = ();
 
     fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str("an array, or an object with an array under \"results\"")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<(), A::Error> {
         while let Some(value) = values.next_element::<Value>()? {
-            self.0.add::<A::Error>(value)?;
+            if !self.0.add(value) {
+                return Err(serde::de::Error::custom(STOPPED));
+            }
         }
         Ok(())
     }
@@ -173,135 +180,161 @@ impl<'de, F: FnMut(Piece) -> bool> Visitor<'de> for Top<F> {
 }
 
 /// Takes values one by one.
-struct Each<F> {
-    format: Option<Format>,
-    from_user: Option<String>,
-    is_given: bool,
+struct Each<'a, F> {
+    reading: Reading<'a, F>,
     now: DateTime<Utc>,
     number: u64,
-    take: F,
+    /// Why the file is not read at all.
+    refused: Option<String>,
 }
 
-impl<F: FnMut(Piece) -> bool> Each<F> {
-    fn add<E: serde::de::Error>(&mut self, value: Value) -> Result<(), E> {
+impl<F: FnMut(Piece) -> bool> Each<'_, F> {
+    /// Takes a value; whether to go on.
+    fn add(&mut self, value: Value) -> bool {
         self.number += 1;
-        let number = self.number;
-        let pieces = match self.told(value) {
-            Ok(told) => told
-                .into_iter()
-                .enumerate()
-                .map(|(at, (line, created_at, id))| Piece {
-                    place: format!("entry {number}, message {}", at + 1),
-                    file: Ok(line.markdown(created_at, id)),
-                })
-                .collect(),
-            Err(problem) => {
-                vec![Piece { place: format!("entry {number}"), file: Err(problem) }]
+        let Some(format) = self.reading.format.or_else(|| format_of(&value)) else {
+            if self.number == 1 {
+                self.refused = Some(UNKNOWN.to_owned());
+                return false;
             }
+            return self.give("entry", Item::Wrong(UNKNOWN.to_owned()));
         };
-        match pieces.into_iter().all(&mut self.take) {
-            true => Ok(()),
-            false => Err(E::custom(STOPPED)),
+        match self.items(format, value) {
+            Ok(items) => items.into_iter().all(|(message, item)| {
+                let place = format!("entry {}, message {message}", self.number);
+                self.reading.give(place, item)
+            }),
+            Err(problem) => self.give("entry", Item::Wrong(problem)),
         }
     }
 
-    fn told(&mut self, value: Value) -> Result<Vec<Told>, String> {
-        let format = match self.format {
-            Some(format) => format,
-            None if value.get("mapping").is_some() => Format::Chatgpt,
-            None if value.get("chat_messages").is_some() => Format::Claude,
-            None if value.get("memory").is_some() => Format::Mem0,
-            None => {
-                return Err(
-                    "it is no conversation of ChatGPT or Claude, and no memory of mem0: say \
-                            with --format what the file is"
-                        .to_owned(),
-                );
-            }
-        };
+    fn items(&mut self, format: Format, value: Value) -> Result<Items, String> {
         match format {
-            Format::Claude => claude(value, self.now),
-            Format::Mem0 => mem0(value, self.now, &mut self.from_user, self.is_given),
-            // JSON lines are no array.
-            Format::Chatgpt | Format::Jsonl => chatgpt(value, self.now),
+            Format::Claude => claude::read(&value, self.now),
+            Format::Mem0 => {
+                let Reading { from_user, is_given, .. } = &mut self.reading;
+                let item = mem0::read(value, self.now, from_user, *is_given)?;
+                Ok(vec![(1, item)])
+            }
+            // The others are no arrays.
+            _ => chatgpt::read(&value, self.now),
         }
+    }
+
+    /// Gives what the value as a whole is.
+    fn give(&mut self, name: &str, item: Item) -> bool {
+        let place = format!("{name} {}", self.number);
+        self.reading.give(place, item)
+    }
+
+    fn lines(&mut self, mut file: impl BufRead) -> Result<(), String> {
+        let broken = |error: std::io::Error| format!("the file cannot be read: {error}");
+        let mut lines = Lines { clock: Clock::new(self.now), seen: HashMap::new() };
+        let (mut format, mut is_first) = (self.reading.format, true);
+        for number in 1_u32.. {
+            let mut line = Vec::new();
+            let read = (&mut file).take(MAX_LINE).read_until(b'\n', &mut line).map_err(broken)?;
+            if read == 0 {
+                break;
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            self.number = number.into();
+            let is_first = std::mem::take(&mut is_first);
+            let value = match serde_json::from_slice::<Value>(&line) {
+                Ok(value) => value,
+                Err(error) if self.give("line", Item::Wrong(error.to_string())) => continue,
+                Err(_) => break,
+            };
+            // What the first line is, all are.
+            if format.is_none() {
+                format = format_of_line(&value);
+                if format.is_none() && is_first {
+                    return Err(unknown(&value));
+                }
+            }
+            let otherwise = self.now + TimeDelta::microseconds(number.into());
+            let items = match format {
+                None | Some(Format::Jsonl) => vec![lines.read(value, otherwise)],
+                Some(Format::ClaudeCode) => claude_code::read(&value, &mut lines.clock, otherwise),
+                Some(Format::McpMemory) => mcp_memory::read(&value, &mut lines.clock, otherwise),
+                Some(format) => match self.items(format, value) {
+                    Ok(items) => items.into_iter().map(|(_, item)| item).collect(),
+                    Err(problem) => vec![Item::Wrong(problem)],
+                },
+            };
+            if !items.into_iter().all(|item| self.give("line", item)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a value of an array is.
+fn format_of(value: &Value) -> Option<Format> {
+    let keys =
+        [("mapping", Format::Chatgpt), ("chat_messages", Format::Claude), ("memory", Format::Mem0)];
+    keys.into_iter().find(|(key, _)| value.get(key).is_some()).map(|(_, format)| format)
+}
+
+/// What a line is.
+fn format_of_line(value: &Value) -> Option<Format> {
+    match value {
+        value if mcp_memory::is_line(value) => Some(Format::McpMemory),
+        value if claude_code::is_line(value) => Some(Format::ClaudeCode),
+        value if value.get("role").is_some() || value.get("content").is_some() => {
+            Some(Format::Jsonl)
+        }
+        value => format_of(value),
+    }
+}
+
+/// What is said of a file whose first line is none of any format.
+fn unknown(value: &Value) -> String {
+    const SHOWN: usize = 8;
+    let keys = value.as_object().into_iter().flat_map(serde_json::Map::keys).take(SHOWN);
+    let keys: Vec<&str> = keys.map(String::as_str).collect();
+    format!(
+        "its lines are of no format that import knows: the first one has the keys {}, neither role nor content",
+        keys.join(", ")
+    )
+}
+
+/// JSON lines so far.
+struct Lines {
+    clock: Clock,
+    /// How often a line without time and id was there before.
+    seen: HashMap<(Option<String>, String, String), u32>,
+}
+
+impl Lines {
+    fn read(&mut self, value: Value, otherwise: DateTime<Utc>) -> Item {
+        let told = Line::read(value).and_then(|line| {
+            let session = line.session_id.as_deref();
+            let time = line.created_at.as_ref();
+            let created_at = match (line.memory_agent, time) {
+                // An export has the order it has; equal times are equal.
+                (Some(_), Some(time)) => time.as_written(),
+                (Some(_), None) => Clock::new(otherwise).next(session, None, otherwise)?,
+                (None, time) => self.clock.next(session, time, otherwise)?,
+            };
+            let id = line.id.clone().unwrap_or_else(|| match time {
+                // What it says is its id.
+                Some(_) => String::new(),
+                None => {
+                    let key = (line.session_id.clone(), line.role.clone(), line.content.clone());
+                    let before = self.seen.entry(key).or_default();
+                    *before += 1;
+                    format!("{before}:line:{}:{}", line.role, line.content)
+                }
+            });
+            Ok(Told { line, created_at, id })
+        });
+        told.map_or_else(Item::Wrong, Item::Told)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pieces(text: &str, format: Option<Format>) -> (Vec<Piece>, Result<(), String>) {
-        let mut pieces = Vec::new();
-        let take = |piece| {
-            pieces.push(piece);
-            true
-        };
-        let outcome = Reading { format, from_user: None, take }.read(text.as_bytes());
-        (pieces, outcome)
-    }
-
-    #[test]
-    fn the_format_is_seen() {
-        for (text, expected) in [
-            ("[{\"mapping\"", false),
-            ("{\"results\": [", false),
-            ("{\n  \"results\"", false),
-            ("{\"role\": \"user\"}", true),
-            ("", true),
-        ] {
-            assert_eq!(is_lines(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn bad_lines_do_not_stop_the_rest() {
-        let text = "\u{feff}{\"role\": \"user\", \"content\": \"A\"}\n\n{broken\n\
-                    {\"role\": \"user\", \"content\": 1}\n{\"role\": \"user\", \"content\": \"A\"}";
-        let (pieces, outcome) = pieces(text, None);
-        assert_eq!(outcome, Ok(()));
-        let good: Vec<(&str, bool)> =
-            pieces.iter().map(|piece| (&*piece.place, piece.file.is_ok())).collect();
-        assert_eq!(
-            good,
-            [("line 1", true), ("line 3", false), ("line 4", false), ("line 5", true)]
-        );
-        assert_ne!(pieces[0].file, pieces[3].file, "said twice");
-    }
-
-    #[test]
-    fn a_conversation_is_the_branch_it_ended_in() {
-        let text = r#"[{"id": "c", "title": "T", "create_time": 1.0, "current_node": "3", "mapping": {
-            "0": {"parent": null, "message": null},
-            "1": {"parent": "0", "message": {"id": "1", "author": {"role": "user"}, "create_time": 2.0,
-                  "content": {"content_type": "text", "parts": ["Hello"]}}},
-            "2": {"parent": "1", "message": {"id": "2", "author": {"role": "assistant"}, "create_time": 3.0,
-                  "content": {"content_type": "text", "parts": ["Dropped"]}}},
-            "3": {"parent": "1", "message": {"id": "3", "author": {"role": "assistant"}, "create_time": 4.0,
-                  "content": {"content_type": "text", "parts": ["Kept", {"picture": 1}]}}}}}, 7]"#;
-        let (pieces, outcome) = pieces(text, None);
-        assert_eq!(outcome, Ok(()));
-        let files: Vec<_> = pieces.iter().map(|piece| piece.file.clone()).collect();
-        assert_eq!(files.len(), 3);
-        assert!(files[0].as_ref().unwrap().ends_with("Hello\n"), "{files:?}");
-        assert!(files[1].as_ref().unwrap().ends_with("Kept\n"), "{files:?}");
-        assert!(files[2].is_err(), "{files:?}");
-    }
-
-    #[test]
-    fn users_of_mem0_are_not_mixed() {
-        let text = r#"{"count": 2, "results": [{"id": "1", "memory": "A", "user_id": "x"},
-                                              {"id": "2", "memory": "B", "user_id": "y"}]}"#;
-        let (pieces, outcome) = pieces(text, Some(Format::Mem0));
-        assert_eq!(outcome, Ok(()));
-        assert!(pieces[0].file.is_ok());
-        assert!(pieces[1].file.as_ref().unwrap_err().contains("--from-user"));
-    }
-
-    #[test]
-    fn what_is_cut_off_is_said() {
-        let (pieces, outcome) = pieces(r#"[{"memory": "A", "id": "1"}, {"memory": "#, None);
-        assert!(pieces.len() == 1 && outcome.is_err(), "{outcome:?}");
-    }
-}
+mod tests;

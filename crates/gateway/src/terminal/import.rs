@@ -1,18 +1,18 @@
-//! `memory-agent import`: memories out of a file. Each has an id that the same file gives it again, so a file can
+//! `memory-agent import`: memories out of files. Each has an id that the same file gives it again, so a file can
 //! be imported again, also after it was stopped: what is there stays as it is, and what was forgotten stays so.
 
-use super::formats::{Piece, Reading};
-use super::{PATIENCE_WITH_MANY, memory_of, plain, say};
+use super::formats::{Piece, Reading, Ready, What};
+use super::progress::Progress;
+use super::{PATIENCE_WITH_MANY, memory_of, plain, say, unpacked};
 use crate::args::Import;
-use crate::memory::{Memory, MemoryError, Param};
-use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Read, Write};
+use crate::memory::{Memory, MemoryError, Param, column};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use std::sync::atomic::AtomicU64;
+use tokio::sync::mpsc;
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
 /// Memories in one statement, which is one transaction.
 const BATCH: usize = 64;
@@ -20,104 +20,103 @@ const BATCH: usize = 64;
 const BATCH_BYTES: usize = 1 << 20;
 /// Memories that wait for the database.
 const AHEAD: usize = 256;
-/// Bytes that are read at once.
-const BUFFER: usize = 1 << 18;
-/// Without a terminal, a line after so many memories.
-const LINE_EVERY: u64 = 1_000;
-/// Seconds after which a rate says something.
-const LEAST_TIME: f64 = 2.0;
-/// Marks of a whole bar.
-const BAR: u64 = 30;
+/// Of an extraction call: turns in it, and about how many tokens of instructions and answer.
+const TURNS_A_CALL: u64 = 8;
+const TOKENS_A_CALL: u64 = 1_500;
+/// What an archive has beside its conversations.
+const OTHER_FILES: &str = "other files of the archive";
 
-/// Imports a file; whether all of it was.
+/// Imports files; whether all of them were.
 ///
 /// # Errors
 /// Why it stopped.
 pub async fn import(options: Import) -> Result<bool, String> {
     let (memory, user) = memory_of(&options.person).await?;
     let read = Arc::new(AtomicU64::new(0));
-    let (file, size) = open(&options.file)?;
-    let file = BufReader::with_capacity(BUFFER, Counted { file, read: Arc::clone(&read) });
+    let progress = Progress::new(Arc::clone(&read), unpacked::size(&options.files));
+    let extracts = options.extract;
     let (pieces, taken) = mpsc::channel(AHEAD);
-    let (end, ended) = oneshot::channel();
     // A thread of its own: the program ends although standard input may say nothing for long.
-    std::thread::spawn(move || {
-        let take = |piece| pieces.blocking_send(piece).is_ok();
-        let Import { format, from_user, .. } = options;
-        let outcome = Reading { format, from_user, take }.read(file);
-        // After a stop there is no one to hear it.
-        let _ = end.send(outcome);
-    });
-    let mut importing = Importing {
-        memory,
-        user,
-        progress: Progress {
-            read,
-            size,
-            shown: 0,
-            is_terminal: io::stderr().is_terminal(),
-            since: Instant::now(),
-        },
-        stored: 0,
-        bad: 0,
-    };
-    let outcome = match importing.all(taken).await {
-        Ok(()) => ended.await.unwrap_or_else(|_| Err("the file cannot be read".to_owned())),
-        stopped => stopped,
+    std::thread::spawn(move || read_all(options, &read, &pieces));
+    let counts = Counts::default();
+    let mut importing = Importing { memory, user, progress, counts };
+    let outcome = tokio::select! {
+        outcome = importing.all(taken) => outcome,
+        _ = tokio::signal::ctrl_c() => Err("stopped".to_owned()),
     };
     importing.progress.end();
-    let Importing { stored, bad, .. } = importing;
-    say(&format!("{stored} memories are stored, {bad} are not."));
-    outcome.map(|()| bad == 0).map_err(|problem| {
-        format!("{problem}. The import stopped; run it again, and it continues where it stopped")
+    importing.report_all(extracts);
+    let is_whole = importing.counts.bad == 0;
+    outcome.map(|()| is_whole).map_err(|problem| {
+        format!(
+            "{problem}. The import stopped. What is stored stays; run it again, and it continues where it stopped"
+        )
     })
 }
 
-fn open(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), String> {
-    if path == Path::new("-") {
-        return Ok((Box::new(io::stdin()), None));
+/// Reads all files into the channel, until nobody takes anything from it.
+fn read_all(options: Import, counter: &Arc<AtomicU64>, pieces: &mpsc::Sender<Piece>) {
+    let Import { format, mut from_user, extract: extracts, files, .. } = options;
+    let (are_many, is_given) = (files.len() > 1, from_user.is_some());
+    for path in &files {
+        let name = path.display().to_string();
+        let outcome = unpacked::each(path, counter, |packed, file| {
+            let name = packed.or(are_many.then_some(name.as_str()));
+            let take = |Piece { place, what }| {
+                let place = name.map(|name| format!("{name}: {place}")).unwrap_or(place);
+                pieces.blocking_send(Piece { place, what }).is_ok()
+            };
+            let from_user = &mut from_user;
+            Reading { format, from_user, is_given, extracts, take }.read(file)
+        });
+        let what = match outcome {
+            Ok(others) => (0..others).map(|_| What::LeftOut(OTHER_FILES)).collect(),
+            Err(problem) => vec![What::Wrong(problem)],
+        };
+        let place = if path == Path::new("-") { "standard input".to_owned() } else { name };
+        for what in what {
+            let piece = Piece { place: place.clone(), what };
+            if pieces.blocking_send(piece).is_err() {
+                return;
+            }
+        }
     }
-    let unread = |error: io::Error| format!("{}: {error}", path.display());
-    let file = File::open(path).map_err(unread)?;
-    let size = file.metadata().map_err(unread)?.len();
-    Ok((Box::new(file), Some(size)))
 }
 
-/// A file, and how much of it has been read.
-struct Counted {
-    file: Box<dyn Read + Send>,
-    read: Arc<AtomicU64>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.file.read(to)?;
-        self.read.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(bytes)
-    }
+/// What became of what was read.
+#[derive(Default)]
+struct Counts {
+    stored: u64,
+    /// Memories that were stored, or forgotten, before.
+    there: u64,
+    bad: u64,
+    left_out: BTreeMap<&'static str, u64>,
+    /// Of what is stored, what the user said, and the tokens of all turns.
+    of_user: u64,
+    tokens: u64,
 }
 
 struct Importing {
     memory: Memory,
     user: String,
     progress: Progress,
-    stored: u64,
-    bad: u64,
+    counts: Counts,
 }
 
-/// Where a memory is in its file, and what `memory_import_markdown` reads.
-type Ready = (String, String);
+/// Where a memory is, and what is stored.
+type Placed = (String, Ready);
 
 impl Importing {
     async fn all(&mut self, mut taken: mpsc::Receiver<Piece>) -> Result<(), String> {
         let (mut batch, mut bytes) = (Vec::with_capacity(BATCH), 0);
-        while let Some(Piece { place, file }) = taken.recv().await {
-            match file {
-                Ok(file) => {
-                    bytes += file.len();
-                    batch.push((place, file));
+        while let Some(Piece { place, what }) = taken.recv().await {
+            match what {
+                What::Memory(ready) => {
+                    bytes += ready.file.len();
+                    batch.push((place, ready));
                 }
-                Err(problem) => self.report(&place, &problem),
+                What::Wrong(problem) => self.report(&place, &problem),
+                What::LeftOut(kind) => *self.counts.left_out.entry(kind).or_default() += 1,
             }
             if batch.len() >= BATCH || bytes >= BATCH_BYTES {
                 self.store(&batch, taken.len()).await?;
@@ -129,14 +128,14 @@ impl Importing {
     }
 
     /// Stores a batch; where the database refuses it, each memory by itself. `waiting` are read already.
-    async fn store(&mut self, batch: &[Ready], waiting: usize) -> Result<(), String> {
+    async fn store(&mut self, batch: &[Placed], waiting: usize) -> Result<(), String> {
         match self.call(batch).await {
-            Ok(()) => self.stored += batch.len() as u64,
+            Ok(before) => self.count(batch, &before),
             Err(error) if !is_about_one(&error) => return Err(plain(&error)),
             Err(_) => {
                 for one in batch.chunks(1) {
                     match self.call(one).await {
-                        Ok(()) => self.stored += 1,
+                        Ok(before) => self.count(one, &before),
                         Err(error) if is_about_one(&error) => {
                             self.report(&one[0].0, &plain(&error));
                         }
@@ -145,26 +144,96 @@ impl Importing {
                 }
             }
         }
-        self.progress.show(self.stored, waiting as u64);
+        self.progress.show(self.counts.stored + self.counts.there, waiting as u64);
         Ok(())
     }
 
-    async fn call(&self, batch: &[Ready]) -> Result<(), MemoryError> {
+    /// Stores memories, and returns the ids of those that were there before.
+    async fn call(&self, batch: &[Placed]) -> Result<HashSet<Uuid>, MemoryError> {
         if batch.is_empty() {
-            return Ok(());
+            return Ok(HashSet::new());
         }
-        let sql = "SELECT count(memory_import_markdown(NULL, f.file, user_id => $2)) \
-                     FROM unnest($1) WITH ORDINALITY f(file, position)";
-        let files: Vec<&str> = batch.iter().map(|(_, file)| file.as_str()).collect();
-        let params: [Param<'_>; 2] = [(&files, Type::TEXT_ARRAY), (&self.user, Type::TEXT)];
-        self.memory.call(&self.user, PATIENCE_WITH_MANY, sql, &params).await.map(drop)
+        // What is forgotten has a history too.
+        let sql = "SELECT CASE WHEN f.was_there THEN f.id END, \
+                          memory_import_markdown(NULL, f.file, user_id => $3) \
+                     FROM (SELECT n.file, n.id, \
+                                  EXISTS (SELECT FROM memory_history(n.id, user_id => $3)) AS was_there \
+                             FROM unnest($1, $2) WITH ORDINALITY n(file, id, position) \
+                            ORDER BY n.position OFFSET 0) f";
+        let files: Vec<&str> = batch.iter().map(|(_, ready)| ready.file.as_str()).collect();
+        let ids: Vec<Uuid> = batch.iter().map(|(_, ready)| ready.id).collect();
+        let params: [Param<'_>; 3] =
+            [(&files, Type::TEXT_ARRAY), (&ids, Type::UUID_ARRAY), (&self.user, Type::TEXT)];
+        let rows = self.memory.call(&self.user, PATIENCE_WITH_MANY, sql, &params).await?;
+        let before = rows.iter().map(|row| column::<Option<Uuid>>(row, 0));
+        Ok(before.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    fn count(&mut self, batch: &[Placed], before: &HashSet<Uuid>) {
+        let mut seen = before.clone();
+        for (_, ready) in batch {
+            // A file may say the same twice.
+            if !seen.insert(ready.id) {
+                self.counts.there += 1;
+                continue;
+            }
+            self.counts.stored += 1;
+            self.counts.of_user += u64::from(ready.is_the_users);
+            self.counts.tokens += ready.tokens;
+        }
     }
 
     fn report(&mut self, place: &str, problem: &str) {
-        self.bad += 1;
+        self.counts.bad += 1;
         self.progress.clear();
         say(&format!("{place}: {problem}"));
     }
+
+    /// Says what became of everything.
+    fn report_all(&self, extracts: bool) {
+        let Counts { stored, there, bad, left_out, of_user, tokens } = &self.counts;
+        say(&format!(
+            "{} stored, {there} were there already, {bad} could not be stored.",
+            match stored {
+                1 => "1 memory is".to_owned(),
+                many => format!("{many} memories are"),
+            }
+        ));
+        if !left_out.is_empty() {
+            let kinds: Vec<String> =
+                left_out.iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
+            say(&format!("Left out: {}.", kinds.join(", ")));
+        }
+        let later =
+            format!("SELECT memory_backfill(user_id => '{}')", self.user.replace('\'', "''"));
+        if *of_user > 0 {
+            let calls = of_user.div_ceil(TURNS_A_CALL);
+            let tokens = rounded(tokens + calls * TOKENS_A_CALL);
+            say(&match extracts {
+                true => format!(
+                    "An LLM extracts facts from {of_user} new turns of the user: {calls} calls and about {tokens} \
+                     tokens, and more to compare the facts with known ones."
+                ),
+                false => format!(
+                    "No facts are extracted from {of_user} new turns of the user. With --extract, an LLM would get \
+                     {calls} calls and about {tokens} tokens, and more to compare the facts with known ones. \
+                     {later} does it later."
+                ),
+            });
+        }
+        if extracts && *there > 0 {
+            say(&format!(
+                "What was there already stays as it is; {later} extracts facts from turns of which none were \
+                 extracted."
+            ));
+        }
+    }
+}
+
+/// A number of which two digits say enough.
+fn rounded(number: u64) -> u64 {
+    let unit = 10_u64.pow(number.max(1).ilog10().saturating_sub(1));
+    number.div_ceil(unit) * unit
 }
 
 /// Whether the database refused a memory for what it is: a wrong value (22), one in the place of another (23), or
@@ -172,97 +241,4 @@ impl Importing {
 fn is_about_one(error: &MemoryError) -> bool {
     matches!(error, MemoryError::Refused(said)
         if ["22", "23", "54"].iter().any(|class| said.code.starts_with(class)))
-}
-
-/// How far it is, on standard error.
-struct Progress {
-    read: Arc<AtomicU64>,
-    /// Bytes of the file, where it is one.
-    size: Option<u64>,
-    /// The number of memories in the last line.
-    shown: u64,
-    is_terminal: bool,
-    since: Instant,
-}
-
-impl Progress {
-    fn show(&mut self, stored: u64, waiting: u64) {
-        let share = self.size.filter(|size| *size > 0).map(|size| {
-            let read = self.read.load(Ordering::Relaxed).min(size);
-            read as f64 / size as f64
-        });
-        let pace = pace(stored, waiting, share, self.since.elapsed());
-        if !self.is_terminal {
-            if stored / LINE_EVERY > self.shown / LINE_EVERY {
-                say(&format!("{stored} memories{pace}"));
-                self.shown = stored;
-            }
-            return;
-        }
-        let bar = share.map(|share| {
-            let is_full = |at: u64| (at as f64) < BAR as f64 * share;
-            let bar: String = (0..BAR).map(|at| if is_full(at) { '#' } else { '.' }).collect();
-            format!("[{bar}] {:3.0} % read, ", 100.0 * share)
-        });
-        let bar = bar.unwrap_or_default();
-        let mut to = io::stderr().lock();
-        // A terminal that is gone shows nothing; what the line before had more than this one goes.
-        let _ = write!(to, "\r{bar}{stored} memories{pace}\x1b[K").and_then(|()| to.flush());
-    }
-
-    /// Makes room for a line.
-    fn clear(&self) {
-        if self.is_terminal {
-            let _ = write!(io::stderr().lock(), "\r\x1b[K");
-        }
-    }
-
-    fn end(&self) {
-        if self.is_terminal {
-            let _ = writeln!(io::stderr().lock());
-        }
-    }
-}
-
-/// How many memories are stored a second and, of a file, how long the rest will take: `share` of it has been read,
-/// and `waiting` memories of that are not stored. Nothing in the first seconds, which say little.
-fn pace(stored: u64, waiting: u64, share: Option<f64>, time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    if stored == 0 || seconds < LEAST_TIME {
-        return String::new();
-    }
-    let rate = stored as f64 / seconds;
-    let digits = if rate < 10.0 { 1 } else { 0 };
-    let left = share.filter(|share| *share > 0.0).map(|share| {
-        let all = (stored + waiting) as f64 / share;
-        let left = (all - stored as f64) / rate;
-        match left {
-            left if left < 90.0 => format!(", about {left:.0} s left"),
-            left if left < 5_400.0 => format!(", about {:.0} min left", left / 60.0),
-            left => format!(", about {:.1} h left", left / 3_600.0),
-        }
-    });
-    format!(", {rate:.digits$} a second{}", left.unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pace_says_how_long_the_rest_takes() {
-        let of = |stored, waiting, share, seconds| {
-            pace(stored, waiting, share, Duration::from_secs(seconds))
-        };
-        assert_eq!(of(1_000, 0, Some(0.5), 10), ", 100 a second, about 10 s left");
-        // A quarter of the file has been read, but only half of that is stored.
-        assert_eq!(of(640, 640, Some(0.25), 128), ", 5.0 a second, about 15 min left");
-        assert_eq!(of(1_000, 0, Some(0.01), 1_000), ", 1.0 a second, about 27.5 h left");
-        assert_eq!(of(1_000, 0, None, 10), ", 100 a second");
-        assert_eq!(of(1_000, 0, Some(1.0), 10), ", 100 a second, about 0 s left");
-        assert_eq!(
-            (of(64, 0, Some(0.5), 1), of(0, 64, Some(0.5), 60)),
-            (String::new(), String::new())
-        );
-    }
 }

@@ -2,11 +2,13 @@
 //! person who called it, so it writes sentences where the rest of the program writes a log.
 
 mod chat;
-mod conversations;
 mod export;
 mod formats;
 mod import;
+mod progress;
 mod record;
+mod sources;
+mod unpacked;
 
 pub use chat::chat;
 pub use export::export;
@@ -68,7 +70,7 @@ async fn user_of(person: &Person, memory: &Memory) -> Result<String, String> {
 /// An error for the person whose memory it is, who may read what the database says.
 fn plain(error: &MemoryError) -> String {
     match error {
-        MemoryError::Refused(said) => match &said.hint {
+        MemoryError::Refused(said) => match said.advice() {
             Some(hint) => format!("{} ({}). {hint}", said.message, said.code),
             None => format!("{} ({})", said.message, said.code),
         },

@@ -188,6 +188,17 @@ impl Rejection {
     }
 }
 
+/// An answer without text.
+fn empty(finish: Finish) -> Rejection {
+    let reason = match finish {
+        Finish::Stop => "stop",
+        Finish::Length => "length",
+        Finish::ContentFilter => "content_filter",
+        Finish::ToolCalls => "tool_calls",
+    };
+    Rejection::Incomplete(format!("the model's answer is empty (finish_reason {reason})"))
+}
+
 /// The answer's text as the format wants it; it was to have at most `most` tokens.
 fn accept(completion: &Completion, format: &AnswerFormat, most: u32) -> Result<String, Rejection> {
     let cut = || format!("it was cut at {most} tokens; write less");
@@ -203,10 +214,10 @@ fn accept(completion: &Completion, format: &AnswerFormat, most: u32) -> Result<S
                  memory_agent.llm_answer_tokens"
             )));
         }
-        _ if completion.text.trim().is_empty() => return incomplete("it is empty"),
+        _ if completion.text.trim().is_empty() => return Err(empty(completion.finish)),
         // "[]" is an answer as JSON, and none as text.
         _ if *format == AnswerFormat::Text && !completion.text.contains(char::is_alphanumeric) => {
-            return incomplete("it is empty");
+            return Err(empty(completion.finish));
         }
         // Text that was cut looks like any other, while JSON that was cut does not parse.
         Finish::Length if *format == AnswerFormat::Text => {

@@ -43,6 +43,22 @@ fn refused_with_a_hint_and_nothing_is_stored() {
     assert!(super::row_counts(&mut client).iter().all(|(_, rows)| *rows == 0));
 }
 
+/// What others call the user is told from what nobody calls anything.
+#[test]
+fn a_role_of_another_program_is_translated() {
+    let mut client = shared().database("roles_of_others").connect();
+    let mut said = |role: &str| {
+        let result = client.query("SELECT memory_ingest('s', $1, 'x')", &[&role]);
+        expect_error(result, "22023")
+    };
+    for (role, meant) in [("human", "user"), ("AI", "assistant"), ("developer", "system")] {
+        let message = said(role);
+        let suggestion = format!("tool, memory; did you mean \"{meant}\"?\nWhat the person says");
+        assert!(message.contains(&suggestion), "{message}");
+    }
+    assert!(!said("robot").contains("did you mean"));
+}
+
 #[test]
 fn nul_cannot_get_in() {
     let mut client = shared().database("nul").connect();

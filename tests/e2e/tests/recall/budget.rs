@@ -20,8 +20,10 @@ fn top_k_rows_are_returned() {
     assert_eq!(count(&mut client, ", top_k => 40"), 40);
     assert_eq!(count(&mut client, ", top_k => 1000"), 40);
     assert_eq!(count(&mut client, ", top_k => 0"), 0);
-    assert_eq!(count(&mut client, ", top_k => -3"), 0);
-    assert_eq!(count(&mut client, ", top_k => -2147483648"), 0);
+    for negative in ["-1", "-2147483648"] {
+        let refused = try_recall(&mut client, &format!("'apple', top_k => {negative}"));
+        assert!(expect_error(refused, "22023").starts_with("top_k is negative\n0 returns nothing"));
+    }
     assert_eq!(
         explain(&mut client, "'apple', top_k => 0")["candidates"].as_array().unwrap().len(),
         0

@@ -53,7 +53,7 @@ fn defaults_contexts_and_bounds_are_the_documented_ones() {
             }
             Values::Real(low, high) => ("real", low.to_string(), high.to_string(), "", &[]),
             Values::Choice(choices) => ("enum", String::new(), String::new(), "", choices),
-            Values::Text => ("string", String::new(), String::new(), "", &[]),
+            Values::Text | Values::Address => ("string", String::new(), String::new(), "", &[]),
         };
         assert_eq!(
             (text(2).as_str(), text(3), text(4), text(5).as_str()),
@@ -81,7 +81,12 @@ fn forbidden(of: &Values) -> Vec<String> {
         }
         Values::Choice(_) => vec!["'something else'".into(), "''".into()],
         Values::Text => Vec::new(),
+        Values::Address => ["127.0.0.1:1/v1", "ftp://x", "http:/x"].map(quoted).into(),
     }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{text}'")
 }
 
 fn allowed(of: &Values) -> Vec<String> {
@@ -90,7 +95,8 @@ fn allowed(of: &Values) -> Vec<String> {
         Values::Int(low, high, _) => vec![low.to_string(), high.to_string()],
         Values::Real(low, high) => vec![low.to_string(), high.to_string()],
         Values::Choice(choices) => choices.iter().map(|choice| format!("'{choice}'")).collect(),
-        Values::Text => vec!["'text'".into(), "''".into()],
+        Values::Text => ["text", ""].map(quoted).into(),
+        Values::Address => ["http://127.0.0.1:1/v1", "HTTPS://x", ""].map(quoted).into(),
     }
 }
 

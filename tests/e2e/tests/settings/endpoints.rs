@@ -46,6 +46,17 @@ fn llm_provider_and_api_version() {
     assert!(anthropic.body["system"].is_string() && anthropic.body["model"] == "stub-1");
 }
 
+/// A wrong address is told where it is set, not by the first job that fails.
+#[test]
+fn an_address_has_a_scheme() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut client = cluster.database("llm_address").connect();
+    let set = "ALTER SYSTEM SET memory_agent.llm_base_url = '127.0.0.1:11434/v1'";
+    let error = client.batch_execute(set).unwrap_err();
+    let detail = error.as_db_error().and_then(|error| error.detail());
+    assert_eq!(detail, Some("It must begin with http:// or https://."));
+}
+
 #[test]
 fn reconcile_similarity() {
     let city = |turn: &str, name: &str| (turn.to_owned(), format!("The user lives in {name}."));

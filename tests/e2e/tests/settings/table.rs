@@ -12,6 +12,8 @@ pub enum Values {
     Real(f64, f64),
     Choice(&'static [&'static str]),
     Text,
+    /// A URL, or nothing.
+    Address,
 }
 
 /// Name without `memory_agent.`, default, who may set it (`user`: anyone with SET, `sighup`: the

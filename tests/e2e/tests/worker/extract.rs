@@ -290,6 +290,35 @@ fn without_an_llm_nothing_is_queued() {
     assert_eq!(scene.facts(), ["Noted: I live in Rome."]);
 }
 
+/// The next sweep would find it, and the pause of the old endpoint end, a minute later.
+#[test]
+fn what_waits_for_an_llm_is_done_when_there_is_one() {
+    let settings = [("memory_agent.llm_base_url", ""), ("memory_agent.sweep_interval", "1h")];
+    let mut scene = Scene::with_settings(echo, &settings);
+    wait_until(Duration::from_secs(30), "the first sweep", || {
+        scene.status("worker").contains("idle")
+    });
+    let file = "---\nid: one\nrole: user\nkind: turn\nconversation_id: s\nmemory_agent: 1\n---\nI live in Oslo.\n";
+    scene.client.execute("SELECT memory_import_markdown(NULL, $1)", &[&file]).unwrap();
+    let url = scene.stub.base_url();
+    scene.cluster.alter_system("memory_agent.llm_base_url", Some(&url));
+    wait_until(Duration::from_secs(30), "the fact of what was imported", || {
+        scene.facts() == ["Noted: I live in Oslo."]
+    });
+    // Nobody listens there.
+    scene.cluster.alter_system("memory_agent.llm_base_url", Some("http://127.0.0.1:1/v1"));
+    scene.say("I live in Rome.");
+    let postponed = "SELECT count(*) FROM memory_agent.jobs \
+                      WHERE status = 'pending' AND run_after > now() + '12 s'";
+    wait_until(Duration::from_secs(90), "a long pause", || {
+        value::<i64>(&mut scene.client, postponed, &[]) > 0
+    });
+    scene.cluster.alter_system("memory_agent.llm_base_url", Some(&url));
+    wait_until(Duration::from_secs(10), "the job that was postponed", || {
+        scene.facts().contains(&"Noted: I live in Rome.".to_owned())
+    });
+}
+
 #[test]
 fn the_model_and_limits_of_the_next_call_follow_the_settings() {
     let mut scene = Scene::start(echo);

@@ -50,15 +50,16 @@ impl Said {
         if self.failed.contains("recall") {
             notices.push("Memory could not be asked: this answer is without it.");
         }
-        if self.failed.contains("store") {
-            notices.push("What you said is not stored yet.");
+        // Where the answer is stored in the end, so is what it answers.
+        if self.failed.contains("store") && !self.is_stored {
+            notices.push("What you said could not be stored.");
         }
         if self.is_interrupted {
             notices.push("Stopped.");
         } else if let Some(problem) = &self.problem {
             notices.push(problem);
         } else if !self.is_stored && !self.answer.trim().is_empty() {
-            notices.push("The answer is not stored yet.");
+            notices.push("The answer could not be stored.");
         }
         notices
     }
@@ -264,7 +265,14 @@ mod tests {
             answer: "Yes.".to_owned(),
             ..Said::default()
         };
-        assert_eq!(failed.notices().len(), 3);
+        let expected = [
+            "Memory could not be asked: this answer is without it.",
+            "What you said could not be stored.",
+            "The answer could not be stored.",
+        ];
+        assert_eq!(failed.notices(), expected);
+        let late = Said { failed: "store".to_owned(), is_stored: true, ..Said::default() };
+        assert!(late.notices().is_empty(), "it was stored in the end");
         let stopped = Said { is_interrupted: true, answer: "Ye".to_owned(), ..Said::default() };
         assert_eq!(stopped.notices(), ["Stopped."]);
     }

@@ -4,7 +4,7 @@ use super::{Session, of_database, of_database_in, program};
 use crate::people::token;
 use crate::{PATIENCE, ROLE, cluster, database};
 use memory_agent_e2e::memory::{run, value};
-use memory_agent_e2e::{Cluster, StopMode, json, wait_until};
+use memory_agent_e2e::{Cluster, Json, StopMode, json, wait_until};
 
 #[test]
 fn it_acts_for_a_user_until_its_input_ends() {
@@ -23,6 +23,52 @@ fn it_acts_for_a_user_until_its_input_ends() {
     for line in log.lines() {
         assert!(line.starts_with("{\"at\":"), "{line}");
     }
+}
+
+/// Models send numbers as text or with a point, and n8n keys of its own.
+#[test]
+fn arguments_are_taken_as_they_are_meant() {
+    let mut client = database(cluster(), "mcp_arguments");
+    let [option, to] = of_database("mcp_arguments");
+    let mut session = Session::start(&["--user", "ann", &option, &to]);
+    for name in ["tea", "coffee", "milk"] {
+        session.call("add_memory", &json!({"text": format!("Ann likes {name}.")}));
+    }
+    for limit in [json!("2"), json!(2.0), json!(2)] {
+        let asked = json!({"query": "What does Ann like?", "limit": limit, "toolCallId": "1",
+                           "sessionId": "n8n", "user_id": "bob"});
+        let (text, failed) = session.call("search_memories", &asked);
+        assert!(!failed, "{text}");
+        let found: Json = serde_json::from_str(&text).unwrap();
+        assert_eq!(found["memories"].as_array().unwrap().len(), 2, "{text}");
+    }
+    let (text, failed) =
+        session.call("list_memories", &json!({"kind": null, "limit": null, "cursor": null}));
+    assert!(!failed && text.contains("Ann likes milk."), "{text}");
+    let tools = session.ask(&json!({"jsonrpc": "2.0", "id": 99, "method": "tools/list"}));
+    let tools = &tools["result"]["tools"];
+    let search = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "search_memories");
+    let schema = &search.unwrap()["inputSchema"];
+    assert_eq!(schema["properties"]["limit"]["type"], "integer", "{schema}");
+    assert_eq!(schema["required"], json!(["query"]));
+
+    // A text that is longer than an answer may be is read piece by piece.
+    let text: String = (0..9_000).map(|number| format!("line {number}\n")).collect();
+    let ingest = "SELECT memory_ingest('log', 'user', $1, user_id => 'ann')::text";
+    let id: String = value(&mut client, ingest, &[&text]);
+    let (mut read, mut asked) = (String::new(), json!({"id": id}));
+    loop {
+        let (answer, failed) = session.call("get_memory", &asked);
+        assert!(!failed && answer.len() < 60_000, "{}", answer.len());
+        let answer: Json = serde_json::from_str(&answer).unwrap();
+        read.push_str(answer["text"].as_str().unwrap());
+        assert_eq!(answer["shortened"], true);
+        match answer.get("next_offset") {
+            Some(offset) => asked["offset"] = offset.clone(),
+            None => break,
+        }
+    }
+    assert_eq!(read, text);
 }
 
 #[test]

@@ -64,6 +64,16 @@ fn an_export_is_taken_back() {
     }
     assert_eq!(run_on("export_from", &["export", "--user", "ann", "-"], "").out, lines);
 
+    // A file that is there stays as it is, unless the caller says otherwise.
+    std::fs::write(&file, "mine").unwrap();
+    let refused = run_on("export_from", &["export", "--user", "ann", &file], "");
+    assert_eq!(refused.status, Some(1), "{}", refused.said);
+    assert!(refused.said.contains("is there already"), "{}", refused.said);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    let forced = run_on("export_from", &["export", "--user", "ann", "--force", &file], "");
+    assert_eq!(forced.status, Some(0), "{}", forced.said);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), lines);
+
     // Where it came from, nothing changes.
     let again = run_on("export_from", &["import", "--user", "ann", &file], "");
     assert_eq!(again.status, Some(0), "{}", again.said);
@@ -112,7 +122,7 @@ fn a_part_file_of_another_account_stays_theirs() {
     // Nothing is left of an export that fails, either: a directory has the name.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    let ended = run_on("export_part", &["export", "--user", "ann", &file], "");
+    let ended = run_on("export_part", &["export", "--user", "ann", "--force", &file], "");
     assert_eq!(ended.status, Some(1), "{}", ended.said);
     assert_eq!(beside(&file), ["planted.jsonl", "planted.jsonl.part"]);
 }

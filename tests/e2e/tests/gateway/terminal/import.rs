@@ -46,7 +46,12 @@ fn conversations_of_chatgpt() {
     assert_eq!(first.status, Some(1), "{}", first.said);
     assert!(
         first.said.contains("entry 2: ")
-            && first.said.contains("2 memories are stored, 1 are not."),
+            && first
+                .said
+                .contains("2 memories are stored, 0 were there already, 1 could not be stored.")
+            && first
+                .said
+                .contains("Left out: messages of other branches (1), system messages (1)."),
         "{}",
         first.said
     );
@@ -65,7 +70,11 @@ fn conversations_of_chatgpt() {
         "SELECT memory_forget(id, user_id => 'ann') FROM memory_agent.entries WHERE role = 'user'",
     );
     let again = run_on("import_chatgpt", &ANN, &export);
-    assert!(again.said.contains("2 memories are stored"), "{}", again.said);
+    assert!(
+        again.said.contains("0 memories are stored, 2 were there already, 1 could not be stored."),
+        "{}",
+        again.said
+    );
     assert_eq!(stored(&mut client, "ann", "chatgpt-c1"), &said[1..]);
     // Another user has memories of their own.
     let bob = token(&mut client, "bob", "laptop");
@@ -143,10 +152,12 @@ fn bad_lines_do_not_stop_the_rest() {
         r#"{"role": "user", "content": "No session."}"#,
     ]
     .join("\n");
-    for _ in 0..2 {
+    for counts in ["3 memories are stored, 0 were", "0 memories are stored, 3 were"] {
         let ended = run_on("import_bad", &ANN, &lines);
         assert_eq!(ended.status, Some(1), "{}", ended.said);
-        for line in ["line 2: ", "line 3: ", "line 4: ", "3 memories are stored, 3 are not."] {
+        let robot = "line 3: unknown role \"robot\"";
+        let time = "line 4: \"when?\" is no time";
+        for line in ["line 2: ", robot, time, counts, "there already, 3 could not be stored."] {
             assert!(ended.said.contains(line), "{line}: {}", ended.said);
         }
         assert_eq!(stored(&mut client, "ann", "s"), ["user: One.", "assistant: Two."]);

@@ -3,6 +3,7 @@
 mod chat;
 mod export;
 mod import;
+mod import_sources;
 
 use crate::{ROLE, cluster};
 use memory_agent_e2e::{Gateway, Json, bindir};

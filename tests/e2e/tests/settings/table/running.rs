@@ -1,6 +1,6 @@
 //! Settings of what runs: workers, the LLM, the model server and its models.
 
-use super::Values::{Bool, Choice, Int, Real, Text};
+use super::Values::{Address, Bool, Choice, Int, Real, Text};
 use super::{MAX_INT, Setting};
 
 pub const SETTINGS: &[Setting] = &[
@@ -21,7 +21,7 @@ pub const SETTINGS: &[Setting] = &[
         Choice(&["openai", "azure", "anthropic"]),
         "settings::llm_provider_and_api_version",
     ),
-    ("llm_base_url", "", "sighup", Text, "worker::without_an_llm_nothing_is_queued"),
+    ("llm_base_url", "", "sighup", Address, "worker::without_an_llm_nothing_is_queued"),
     (
         "llm_model",
         "",
@@ -125,7 +125,7 @@ pub const SETTINGS: &[Setting] = &[
         "inference::embeddings_come_from_the_endpoint",
     ),
     ("embedding_api_version", "", "sighup", Text, "inference::azure_embeds"),
-    ("embedding_base_url", "", "sighup", Text, "inference::embeddings_come_from_the_endpoint"),
+    ("embedding_base_url", "", "sighup", Address, "inference::embeddings_come_from_the_endpoint"),
     ("embedding_api_key_file", "", "sighup", Text, "inference::embeddings_come_from_the_endpoint"),
     (
         "embedding_dimension",
