@@ -3,13 +3,16 @@
 
 mod admins;
 mod answer;
+mod answer_turn;
 mod args;
 mod authentication;
 mod callers;
 mod chat;
 mod chat_form;
 mod chat_request;
+mod coding;
 mod costs;
+mod cross_origin;
 mod database;
 mod doctor;
 mod extras;
@@ -44,6 +47,7 @@ mod terminal;
 mod tool_loops;
 mod upstream;
 mod user_turn;
+mod users_words;
 
 use admins::Admins;
 use args::{Cli, Command, Serve};
@@ -164,6 +168,8 @@ async fn run(options: Serve) -> Result<(), String> {
         metrics,
         patience,
         requires_memory: options.require_memory,
+        client_sessions: options.client_sessions,
+        origins: options.allow_origins,
         max_body: options.max_body,
         bodies: Room::new(options.max_bodies, share_of_bodies),
         answers: Room::new(options.max_answers, share(options.max_answers, is_for_one)),
