@@ -69,6 +69,7 @@ async fn begin(
     let (path, headers) = (protocol.path(head.uri.query()), head.headers);
     let mut request =
         ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;
+    let person = person.acting_for(&headers, request.user.as_deref())?;
     let named = if gateway.client_sessions { session_of_client(&headers) } else { None };
     request.settle_session(&person.user_id, named);
     if has_key {

@@ -8,6 +8,8 @@ pub struct Form {
     pub conversation: &'static str,
     /// The field in which the application tells the model what it is to do, if not in the conversation.
     pub instructions: Option<&'static str>,
+    /// The field in which a service says which of its users this is about.
+    pub user: Option<&'static str>,
     /// Whether the conversation may be missing, or one text of the user instead of a list.
     pub takes_text: bool,
     /// Whether a part of a message, of this kind, is a text that user or assistant said.
@@ -22,6 +24,7 @@ pub struct Form {
 pub static COMPLETIONS: Form = Form {
     conversation: "messages",
     instructions: None,
+    user: Some("user"),
     takes_text: false,
     is_text: |kind| kind == "text",
     limits: &["max_completion_tokens", "max_tokens"],
@@ -32,6 +35,7 @@ pub static COMPLETIONS: Form = Form {
 pub static RESPONSES: Form = Form {
     conversation: "input",
     instructions: Some("instructions"),
+    user: Some("user"),
     takes_text: true,
     is_text: |kind| kind == "input_text" || kind == "output_text",
     limits: &["max_output_tokens"],
@@ -42,6 +46,7 @@ pub static RESPONSES: Form = Form {
 pub static MESSAGES: Form = Form {
     conversation: "messages",
     instructions: Some("system"),
+    user: None,
     takes_text: false,
     is_text: |kind| kind == "text",
     limits: &["max_tokens"],

@@ -29,6 +29,8 @@ pub struct ChatRequest {
     edits: Vec<Edit>,
     /// What is asked about memory.
     pub extras: Extras,
+    /// Which of its users a service says that it acts for.
+    pub user: Option<String>,
     /// `None` when there is no text of the user in it.
     pub asked: Option<Asked>,
     /// Whether the client asks something of its own, such as for a title: neither that nor the answer is remembered.
@@ -106,6 +108,7 @@ impl ChatRequest {
         Ok(Self {
             edits,
             extras,
+            user: form.user.and_then(|name| object.text(name)),
             asked,
             is_task,
             began,

@@ -12,7 +12,7 @@ const HEADERS: &str = "x-memory-";
 /// What may follow, in fields and, with hyphens, in headers.
 const NAMES: [&str; 5] = ["id", "recency_weight", "score_threshold", "store", "top_k"];
 /// Headers that say whose memory it is.
-const OF_CALLERS: [&str; 1] = ["x-memory-token"];
+const OF_CALLERS: [&str; 2] = ["x-memory-token", "x-memory-user"];
 /// Where clients name their conversation: Claude Code, Codex (which has written it in two ways), Open WebUI.
 const SESSIONS: [&str; 4] =
     ["x-claude-code-session-id", "session-id", "session_id", "x-openwebui-chat-id"];
@@ -153,6 +153,7 @@ mod tests {
             ("x-memory-score-threshold", "1"),
             ("x-memory-store", "False"),
             ("x-memory-token", "mat_1"),
+            ("x-memory-user", "ann"),
         ] {
             headers.insert(name, value.parse().unwrap());
         }

@@ -28,6 +28,7 @@ mod proxy;
 mod random;
 mod relay;
 mod service;
+mod services;
 mod sessions;
 mod spending;
 mod streams;
