@@ -6,6 +6,7 @@ use crate::upstream::{Answer, Upstream, completion};
 use crate::{for_ann, stored};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, Json, json};
+use std::slice;
 
 const TITLE: &str = "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Chat History:\n<chat_history>\nUSER: My daughter Lena starts school in Porto.\n</chat_history>";
 
@@ -56,9 +57,9 @@ fn a_tool_loop_of_claude_code_keeps_its_memories() {
     let first = ask(&[]);
     assert!(first.1.as_str().unwrap().contains("6543"), "{first:?}");
     for (number, more) in [
-        vec![call("1"), result("1", &[reminder.clone()])],
+        vec![call("1"), result("1", slice::from_ref(&reminder))],
         vec![call("2"), result("2", &[])],
-        vec![call("3"), result("3", &[hook.clone()])],
+        vec![call("3"), result("3", slice::from_ref(&hook))],
         vec![call("4"), result("4", &[hook, reminder.clone()])],
         vec![json!({"role": "user", "content": [reminder]})],
         vec![call("5"), result("5", &[])],

@@ -52,7 +52,12 @@ fn a_service_names_the_user_it_acts_for() {
     // Each recalls what is its own.
     let hits = ask(None, &with_user("t", "Which locker is whose?", "bob")).json()["memory_hits"]
         .to_string();
-    assert!(hits.contains("34") && !hits.contains("12") && !hits.contains("78"), "{hits}");
+    assert!(
+        hits.contains("locker is 34")
+            && !hits.contains("locker is 12")
+            && !hits.contains("locker is 78"),
+        "{hits}"
+    );
     let responses = Wire::Responses.says("r", "Ann likes blue.").as_object().unwrap().clone();
     let responses =
         Json::from_iter(responses.into_iter().chain([("user".to_owned(), "ann".into())]));
@@ -109,7 +114,10 @@ fn mem0s_user_is_the_one_that_a_service_names() {
         (Some("bob"), json!({})),
     ] {
         let (status, found) = find(user, filters);
-        assert!(status == 200 && found.contains("34") && !found.contains("12"), "{found}");
+        assert!(
+            status == 200 && found.contains("locker is 34") && !found.contains("locker is 12"),
+            "{found}"
+        );
     }
     // Two that differ are one too many.
     assert_eq!(find(Some("ann"), json!({"user_id": "bob"})).0, 403);

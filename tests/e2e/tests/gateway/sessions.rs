@@ -5,6 +5,7 @@ use crate::upstream::Upstream;
 use crate::{for_ann, stored};
 use memory_agent_e2e::memory::values;
 use memory_agent_e2e::{Client, Json, json};
+use std::slice;
 
 fn sessions(client: &mut Client) -> Vec<String> {
     values(
@@ -30,7 +31,7 @@ fn a_conversation_without_a_name_is_a_session_of_its_own() {
     };
     let said = json!({"role": "assistant", "content": "Yes."});
     let cakes = user("Let us talk about cakes.");
-    ask(&[cakes.clone()]);
+    ask(slice::from_ref(&cakes));
     ask(&[user("Let us talk about trains.")]);
     // Other instructions, such as those that name the time, change nothing.
     let system = json!({"role": "system", "content": "It is Monday."});
