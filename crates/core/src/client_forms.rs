@@ -19,6 +19,8 @@ enum Kind {
     Wrapper(&'static str),
     /// A text that begins like this is the client's to its end.
     Opening(&'static str),
+    /// A text that begins like the first is the client's up to the last of the second: what it found for the question.
+    Preface(&'static str, &'static str),
     /// A message that begins like the first and has the second in it is a question of the client's own: neither it nor
     /// its answer is part of the conversation.
     Task(&'static str, &'static str),
@@ -29,7 +31,7 @@ enum Kind {
     Interruption(&'static str),
 }
 
-const FORMS: [Form; 26] = [
+const FORMS: [Form; 28] = [
     form("Claude Code", Kind::Element("system-reminder")),
     form("Claude Code", Kind::Element("command-name")),
     form("Claude Code", Kind::Element("command-message")),
@@ -65,7 +67,12 @@ const FORMS: [Form; 26] = [
     form("Codex", Kind::Element("user_instructions")),
     form("Codex", Kind::Opening("# AGENTS.md instructions for ")),
     form("Open WebUI", Kind::Task("### Task:", "<chat_history>")),
+    form("Open WebUI", Kind::Preface(FOUND, "</context>")),
+    form("Open WebUI", Kind::Wrapper("user_query")),
 ];
+
+/// How Open WebUI begins what it found in documents and on the web.
+const FOUND: &str = "### Task:\nRespond to the user query using the provided context";
 
 const fn form(client: &'static str, kind: Kind) -> Form {
     Form { client, kind }
@@ -75,7 +82,7 @@ const fn form(client: &'static str, kind: Kind) -> Form {
 #[must_use]
 pub fn is_task(message: &str) -> bool {
     let text = message.trim_start();
-    FORMS.iter().any(|form| {
+    !text.starts_with(FOUND) && FORMS.iter().any(|form| {
         matches!(form.kind, Kind::Task(begin, with) if text.starts_with(begin) && text.contains(with))
     })
 }
@@ -136,6 +143,9 @@ impl Message {
                     }
                 }
                 Kind::Opening(opening) if begin.starts_with(opening) => return None,
+                Kind::Preface(opening, end) if begin.starts_with(opening) => {
+                    return Some(Some(blanks + begin.rfind(end)? + end.len()));
+                }
                 Kind::Interruption(marker) if begin.starts_with(marker) => {
                     *self = Self::default();
                     return Some(Some(blanks + marker.len()));
@@ -264,6 +274,14 @@ mod tests {
             ),
             ("<task>Use <b> & </task> tags</task>", "Use <b> & </task> tags"),
             ("<environment_context cwd=\"/x\">y</environment_context>\nGo on.", "Go on."),
+            (
+                "### Task:\nRespond to the user query using the provided context, cite.\n<context>\n<source id=\"1\">DB_PASSWORD=x <chat_history></source>\n</context>\n\nWhich port?",
+                "Which port?",
+            ),
+            (
+                "### Task:\nRespond to the user query using the provided context.\n<context>x</context>\n\n<user_query>\nWhich port?\n</user_query>",
+                "Which port?",
+            ),
             ("[Request interrupted by user]\nNo, the other one.", "No, the other one."),
             (
                 "[ask_followup_question for 'Which colour?'] Result:\n<answer>\nBlue\n</answer>",
@@ -325,7 +343,9 @@ mod tests {
                 Kind::Opening(text) | Kind::Interruption(text) => {
                     vec![format!("`{}`", text.trim_end())]
                 }
-                Kind::Task(begin, with) => vec![format!("`{begin}`"), format!("`{with}`")],
+                Kind::Task(begin, with) | Kind::Preface(begin, with) => {
+                    vec![format!("`{}`", begin.replace('\n', "↵")), format!("`{with}`")]
+                }
                 Kind::Result(asking) => asking.iter().map(|name| format!("`{name}`")).collect(),
             };
             for name in names {

@@ -109,7 +109,10 @@ fn check_names(body: &Object<'_>, headers: &HeaderMap) -> Result<(), String> {
         (None, Some(header)) => (header, HEADERS, "-"),
         (None, None) => return Ok(()),
     };
-    let known = NAMES.map(|name| format!("{prefix}{}", name.replace('_', mark))).join(", ");
+    let names = NAMES.map(|name| format!("{prefix}{}", name.replace('_', mark)));
+    let of_callers = OF_CALLERS.iter().filter(|name| name.starts_with(prefix));
+    let known: Vec<&str> = names.iter().map(String::as_str).chain(of_callers.copied()).collect();
+    let known = known.join(", ");
     let shown: String = unknown.chars().take(SHOWN).collect();
     Err(format!("{shown} is no option of memory: known are {known}"))
 }

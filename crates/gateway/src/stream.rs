@@ -86,7 +86,13 @@ pub async fn pass_on(
         let (mut piece, is_over) = match chunk {
             Ok(Some(bytes)) => passing.take(&bytes),
             Ok(None) => (passing.last(), true),
-            Err(_) => break Ended::ByUpstream,
+            Err(_) => {
+                if let Some(counted) = passing.counted.take() {
+                    // The client may be gone.
+                    let _ = client.send(Ok(counted.0.into())).await;
+                }
+                break Ended::ByUpstream;
+            }
         };
         let kept = passing.spoken.text.len() + passing.splitter.held();
         if !chat.gateway.answers.holds(kept, &chat.permit) {

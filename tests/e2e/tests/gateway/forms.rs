@@ -7,6 +7,7 @@ use crate::{for_ann, stored};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, Json, json};
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const TITLE: &str = "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Chat History:\n<chat_history>\nUSER: My daughter Lena starts school in Porto.\n</chat_history>";
 
@@ -157,9 +158,13 @@ fn a_message_that_the_upstream_refuses_was_not_said() {
             r#"{"error":{"message":"no"}}"#,
         );
     }
-    let upstream = Upstream::start(|request, answer| match request.said() {
+    let was_busy = AtomicBool::new(false);
+    let upstream = Upstream::start(move |request, answer| match request.said() {
         said if said.ends_with("Four.") => refuse(answer, 400),
         said if said.ends_with("Busy.") => refuse(answer, 429),
+        said if said.ends_with("Again.") && !was_busy.swap(true, Ordering::Relaxed) => {
+            refuse(answer, 429);
+        }
         said if said.ends_with("Five.") => refuse(answer, 500),
         _ => answer.json(&completion("Yes.")),
     });
@@ -172,6 +177,15 @@ fn a_message_that_the_upstream_refuses_was_not_said() {
     }
     assert_eq!(chat(&gateway, &[], &says("s", "Five.")).status, 500);
     assert_eq!(stored(&mut client, "ann", "s"), ["user: Five."]);
+    // A client tries again with the same key.
+    for status in [429, 200] {
+        let reply = chat(&gateway, &[("idempotency-key", "k")], &says("k", "Again."));
+        assert_eq!(
+            (reply.status, reply.header("x-memory-stored").is_some()),
+            (status, status == 200)
+        );
+    }
+    assert_eq!(stored(&mut client, "ann", "k"), ["user: Again.", "assistant: Yes."]);
     // What was said before stays, though it is refused when it comes again.
     run(
         &mut client,
