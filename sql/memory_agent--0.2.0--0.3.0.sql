@@ -600,6 +600,7 @@ CREATE TABLE memory_agent.tokens (
     hash       bytea NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz,
+    for_users  boolean NOT NULL DEFAULT false,
     PRIMARY KEY (user_id, name)
 );
 
@@ -621,7 +622,8 @@ SELECT pg_catalog.pg_extension_config_dump('memory_agent.tokens', '');
 ALTER TABLE memory_agent.spending ENABLE ROW LEVEL SECURITY;
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.spending', '');
 
-CREATE FUNCTION memory_create_token(user_id text, name text, expires timestamptz DEFAULT NULL)
+CREATE FUNCTION memory_create_token(user_id text, name text, expires timestamptz DEFAULT NULL,
+                                    for_users boolean DEFAULT false)
     RETURNS text LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_create_token_wrapper';
 
@@ -631,12 +633,13 @@ CREATE FUNCTION memory_revoke_token(user_id text, name text)
 
 CREATE FUNCTION memory_list_tokens()
     RETURNS TABLE (user_id text, name text, created_at timestamptz, expires_at timestamptz,
-                   spent_today bigint)
+                   spent_today bigint, for_users boolean)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
     AS 'MODULE_PATHNAME', 'memory_list_tokens_wrapper';
 
 CREATE FUNCTION memory_token_user(token_hash bytea)
-    RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
+    RETURNS TABLE (user_id text, for_users boolean)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'memory_token_user_wrapper';
 
 CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEFAULT NULL,
@@ -690,14 +693,14 @@ $$;
 
 COMMENT ON TABLE memory_agent.spending IS 'Tokens of language models that each caller of the gateway has spent on its latest day, written by memory_spend.';
 COMMENT ON TABLE memory_agent.tokens IS 'Tokens of users for the gateway: only their SHA-256, written by memory_create_token.';
-COMMENT ON FUNCTION memory_create_token(text, text, timestamptz) IS
-    'Makes a token with which a client of the gateway acts for a user, and returns it; it is shown this once. Errors: 42710 if the user has a token of this name, 22023, 42501 except for administrators.';
+COMMENT ON FUNCTION memory_create_token(text, text, timestamptz, boolean) IS
+    'Makes a token with which a client of the gateway acts for a user, and returns it; it is shown this once. for_users: with it the client, a service, may name any user in a request; where it names none, it acts for user_id. Errors: 42710 if the user has a token of this name, 22023, 42501 except for administrators.';
 COMMENT ON FUNCTION memory_revoke_token(text, text) IS
     'Revokes a token of a user; false if there is none of this name. Only for administrators.';
 COMMENT ON FUNCTION memory_list_tokens() IS
-    'The tokens of all users, without their secrets. spent_today: what was spent with each since midnight UTC (memory_spend). Only for administrators.';
+    'The tokens of all users, without their secrets. spent_today: what was spent with each since midnight UTC (memory_spend). for_users: whether it may name any user. Only for administrators.';
 COMMENT ON FUNCTION memory_token_user(bytea) IS
-    'The user of the token with this SHA-256; NULL if there is none or it has expired. Needs the level gateway. Errors: 42501.';
+    'The user of the token with this SHA-256, and whether it may name any other user; no row if there is none or it has expired. Needs the level gateway. Errors: 42501.';
 COMMENT ON FUNCTION memory_spent_today() IS
     'Tokens of language models that all callers of the gateway have spent since midnight UTC (memory_spend), including callers without a token. Only for administrators.';
 COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint, bigint) IS

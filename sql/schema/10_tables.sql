@@ -281,6 +281,7 @@ CREATE TABLE memory_agent.tokens (
     hash       bytea NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz,
+    for_users  boolean NOT NULL DEFAULT false,
     PRIMARY KEY (user_id, name)
 );
 

@@ -1,7 +1,8 @@
 -- What the gateway asks (crates/gateway): whose token it was shown, what that may spend, and that a
 -- turn is stored once.
 
-CREATE FUNCTION memory_create_token(user_id text, name text, expires timestamptz DEFAULT NULL)
+CREATE FUNCTION memory_create_token(user_id text, name text, expires timestamptz DEFAULT NULL,
+                                    for_users boolean DEFAULT false)
     RETURNS text LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'memory_create_token_wrapper';
 
@@ -11,12 +12,13 @@ CREATE FUNCTION memory_revoke_token(user_id text, name text)
 
 CREATE FUNCTION memory_list_tokens()
     RETURNS TABLE (user_id text, name text, created_at timestamptz, expires_at timestamptz,
-                   spent_today bigint)
+                   spent_today bigint, for_users boolean)
     LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
     AS 'MODULE_PATHNAME', 'memory_list_tokens_wrapper';
 
 CREATE FUNCTION memory_token_user(token_hash bytea)
-    RETURNS text LANGUAGE c STABLE PARALLEL UNSAFE
+    RETURNS TABLE (user_id text, for_users boolean)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'memory_token_user_wrapper';
 
 CREATE FUNCTION memory_spend(token_hash bytea, tokens bigint, at_most bigint DEFAULT NULL,

@@ -244,14 +244,14 @@ COMMENT ON FUNCTION memory_restore(uuid,text) IS
     'Restores an entry that was forgotten, cleared, replaced or expired, or that left the window, and makes a memory of an unverified fact. False if there is nothing to restore. valid_to becomes NULL, as if the entry had been true all the time; an entry that had expired has no expiry any more. Errors: 55000 if its content was purged, its document has another text now, or another entry has its place (a later version of it, a fact of its key or with its text, an entry of its table row), which the hint names; 22004 for an id that is NULL; 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_history(uuid,text) IS
     'Returns what happened to a memory, oldest first: to the entry, its earlier versions and its replacements; also to a document or a summary. at: when. op: ingest, add (a fact, or the next version), import, update (the next version replaced it), supersede (a newer entry replaced it), delete, expire, restore, erase, imported (an imported event whose text was erased). actor: the SQL role; NULL for ingest, which is read from the row itself; for an imported event, the original role and the role that imported it. content, entry: the text and the row after the event, NULL once erased. job_id: the job that made the change. seq: the number in the user''s chain, NULL until it is sealed. No rows for an unknown id. Errors: 22004 for NULL, 42501.';
-COMMENT ON FUNCTION memory_create_token(text, text, timestamptz) IS
-    'Makes a token with which a client of the gateway acts for a user, and returns it; it is shown this once. Errors: 42710 if the user has a token of this name, 22023, 42501 except for administrators.';
+COMMENT ON FUNCTION memory_create_token(text, text, timestamptz, boolean) IS
+    'Makes a token with which a client of the gateway acts for a user, and returns it; it is shown this once. for_users: with it the client, a service, may name any user in a request; where it names none, it acts for user_id. Errors: 42710 if the user has a token of this name, 22023, 42501 except for administrators.';
 COMMENT ON FUNCTION memory_revoke_token(text, text) IS
     'Revokes a token of a user; false if there is none of this name. Only for administrators.';
 COMMENT ON FUNCTION memory_list_tokens() IS
-    'The tokens of all users, without their secrets. spent_today: what was spent with each since midnight UTC (memory_spend). Only for administrators.';
+    'The tokens of all users, without their secrets. spent_today: what was spent with each since midnight UTC (memory_spend). for_users: whether it may name any user. Only for administrators.';
 COMMENT ON FUNCTION memory_token_user(bytea) IS
-    'The user of the token with this SHA-256; NULL if there is none or it has expired. Needs the level gateway. Errors: 42501.';
+    'The user of the token with this SHA-256, and whether it may name any other user; no row if there is none or it has expired. Needs the level gateway. Errors: 42501.';
 COMMENT ON FUNCTION memory_spent_today() IS
     'Tokens of language models that all callers of the gateway have spent since midnight UTC (memory_spend), including callers without a token. Only for administrators.';
 COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint, bigint) IS

@@ -23,6 +23,7 @@ fn memory_create_token(
     user_id: Option<String>,
     name: Option<String>,
     expires: Option<TimestampWithTimeZone>,
+    for_users: Option<bool>,
 ) -> PgResult<String> {
     identity::require(Level::Admin)?;
     let (user_id, name) = named(user_id, name)?;
@@ -32,7 +33,10 @@ fn memory_create_token(
     }
     let token = new_token();
     let hash = Sha256::digest(token.as_bytes()).to_vec();
-    let is_new = roles::write_as_owner(|spi| tokens::insert(spi, &user_id, &name, hash, expires))?;
+    let for_users = for_users.unwrap_or(false);
+    let is_new = roles::write_as_owner(|spi| {
+        tokens::insert(spi, &user_id, &name, hash, expires, for_users)
+    })?;
     if !is_new {
         let hint = "Choose another name, or call memory_revoke_token first.";
         return Err(Error::duplicate("the user has a token of this name", hint));
@@ -71,12 +75,13 @@ fn memory_spent_today(_limits: WithinLimits) -> PgResult<i64> {
 fn memory_token_user(
     _limits: WithinLimits,
     token_hash: Option<Vec<u8>>,
-) -> PgResult<Option<String>> {
+) -> PgResult<Rows<(String, bool)>> {
     identity::require(Level::Gateway)?;
-    match token_hash {
-        Some(hash) => roles::read_as_owner(|spi| tokens::user_of(spi, hash)),
-        None => Ok(None),
-    }
+    let found = match token_hash {
+        Some(hash) => roles::read_as_owner(|spi| tokens::user_of(spi, hash))?,
+        None => Vec::new(),
+    };
+    Ok(Rows::new(found))
 }
 
 /// What is added before a call of the language model is a guess of it, which is reserved until it is settled with

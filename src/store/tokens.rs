@@ -4,9 +4,9 @@
 
 use crate::pg::prelude::*;
 
-/// A token, without what would let a reader use it: its user, its name, since when and until when, and what was
-/// spent with it today.
-pub type Token = (String, String, TimestampWithTimeZone, Option<TimestampWithTimeZone>, i64);
+/// A token, without what would let a reader use it: its user, its name, since when and until when, what was spent with
+/// it today, and whether it may name other users.
+pub type Token = (String, String, TimestampWithTimeZone, Option<TimestampWithTimeZone>, i64, bool);
 
 /// A day of spending begins everywhere at the same time.
 const TODAY: &str = "(now() AT TIME ZONE 'UTC')::date";
@@ -18,11 +18,12 @@ pub fn insert(
     name: &str,
     hash: Vec<u8>,
     expires_at: Option<TimestampWithTimeZone>,
+    for_users: bool,
 ) -> PgResult<bool> {
     spi.changes(
-        "INSERT INTO memory_agent.tokens (user_id, name, hash, expires_at) VALUES ($1, $2, $3, $4) \
-             ON CONFLICT (user_id, name) DO NOTHING",
-        &mut params![user_id, name, hash, expires_at],
+        "INSERT INTO memory_agent.tokens (user_id, name, hash, expires_at, for_users) \
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (user_id, name) DO NOTHING",
+        &mut params![user_id, name, hash, expires_at, for_users],
     )
 }
 
@@ -38,7 +39,8 @@ pub fn delete(spi: &Spi, user_id: &str, name: &str) -> PgResult<bool> {
 pub fn all(spi: &Spi) -> PgResult<Vec<Token>> {
     spi.rows(
         &format!(
-            "SELECT t.user_id, t.name, t.created_at, t.expires_at, coalesce(s.tokens, 0) \
+            "SELECT t.user_id, t.name, t.created_at, t.expires_at, coalesce(s.tokens, 0), \
+                    t.for_users \
                FROM memory_agent.tokens t \
                LEFT JOIN memory_agent.spending s ON s.token_hash = t.hash AND s.day = {TODAY} \
               ORDER BY 1, 2"
@@ -47,10 +49,10 @@ pub fn all(spi: &Spi) -> PgResult<Vec<Token>> {
     )
 }
 
-/// The user of a token that has not expired.
-pub fn user_of(spi: &Spi, hash: Vec<u8>) -> PgResult<Option<String>> {
-    spi.row(
-        "SELECT t.user_id FROM memory_agent.tokens t \
+/// The user of a token that has not expired, and whether it may name other users.
+pub fn user_of(spi: &Spi, hash: Vec<u8>) -> PgResult<Vec<(String, bool)>> {
+    spi.rows(
+        "SELECT t.user_id, t.for_users FROM memory_agent.tokens t \
           WHERE t.hash = $1 AND (t.expires_at IS NULL OR t.expires_at > now())",
         &mut params![hash],
     )

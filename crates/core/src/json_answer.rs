@@ -69,6 +69,16 @@ pub fn without_reasoning(answer: &str) -> Result<&str, AnswerError> {
     Ok(rest)
 }
 
+/// What an answer says to who asked: all of it, or what follows the reasoning before it; nothing while that goes on.
+#[must_use]
+pub fn said(answer: &str) -> &str {
+    let begin = answer.trim_start_matches('\u{feff}').trim_start();
+    match strip_tag(begin, THINK_OPEN) {
+        Some(_) => without_reasoning(begin).unwrap_or_default(),
+        None => answer,
+    }
+}
+
 /// The whole number that `value` is. Models that are not held to a schema also write `"1"` and
 /// `1.0`.
 pub(crate) fn whole_number(value: &Value) -> Option<u64> {

@@ -229,3 +229,17 @@ proptest! {
         let _ = without_reasoning(&answer);
     }
 }
+
+#[test]
+fn reasoning_is_not_said() {
+    let thought = "<think>\nThey hate pineapple.\n</think>\n\nTake the night train.";
+    for (answer, expected) in [
+        (thought, "Take the night train."),
+        ("\n<THINK>a</think><think>b</think> c\n", "c\n"),
+        ("<think>still", ""),
+        (" as it is\n", " as it is\n"),
+        ("The tag <think> opens </think> it.", "The tag <think> opens </think> it."),
+    ] {
+        assert_eq!(super::said(answer), expected, "{answer}");
+    }
+}

@@ -13,6 +13,7 @@
 //!
 //! How conversations are condensed is in [`summarize`], with [`levels`] for how much, [`material`]
 //! and [`chunk`] for what goes into one request, and [`cut`] for what is too long in the end.
+//! What programs write in the user's name is in [`client_forms`].
 //! What of a session is in a prompt is in [`window`], [`triggers`] and [`archive`], what of a long memory in [`excerpt`].
 
 pub mod answers;
@@ -31,6 +32,7 @@ pub mod chat_body;
 pub mod chat_messages;
 pub mod chunk;
 pub mod claims;
+pub mod client_forms;
 pub mod compression;
 pub mod contradictions;
 pub mod cut;
@@ -49,6 +51,7 @@ pub mod front_matter;
 pub mod fuse;
 pub mod gate;
 pub mod grounding;
+pub mod half_characters;
 pub mod highlights;
 pub mod history_chain;
 pub mod ids;

@@ -1,7 +1,9 @@
 //! The answer of a chat as it comes by: what the assistant said so far, and whether it was said to the end.
 
+use memory_agent_core::half_characters;
 use serde::Deserialize;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// An answer that does not stream is passed on as it is beyond this, and neither stored nor counted.
 pub const MAX_ANSWER_BYTES: usize = 64 << 20;
@@ -13,12 +15,14 @@ const MAX_IDS: usize = 1_000;
 /// What was said so far.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// The text.
+    /// The text so far.
     pub text: String,
     /// Whether the upstream said that this is all.
     pub is_whole: bool,
     /// Whether it has more text than is kept.
     pub is_cut: bool,
+    /// Whether something of it could not be read.
+    pub is_unread: bool,
     /// Tokens of the request and of the answer, if the upstream counts them.
     pub usage: Option<Usage>,
     /// What tells this answer from others, in the protocol's own fields.
@@ -27,6 +31,8 @@ pub struct Answer {
     pub ids: Vec<String>,
     /// Whether something else than text came after the last text.
     is_paused: bool,
+    /// Whether marks stand in the text for halves of characters, of which the other half may come next.
+    has_halves: bool,
 }
 
 /// Tokens that a call took.
@@ -37,6 +43,46 @@ pub struct Usage {
 }
 
 impl Answer {
+    /// The data of an event, or a whole answer; `None` if it cannot be read, which is noted.
+    pub fn read(&mut self, data: &str) -> Option<Value> {
+        if let Ok(value) = serde_json::from_str(data) {
+            return Some(value);
+        }
+        let marked = half_characters::marked(data);
+        let read = serde_json::from_str(&marked).ok();
+        match read {
+            Some(_) => self.has_halves = true,
+            None => self.is_unread |= !matches!(data.trim(), "" | "[DONE]"),
+        }
+        read
+    }
+
+    /// What was said, halves of characters joined.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self.has_halves {
+            true => half_characters::joined(&self.text).into(),
+            false => self.text.as_str().into(),
+        }
+    }
+
+    /// Adds what a content says: a text, or the texts among its parts. Parts in which the model thinks are none.
+    pub fn say_content(&mut self, content: &Value) {
+        match content {
+            Value::Null => {}
+            Value::String(text) => self.say(text),
+            Value::Array(parts) => {
+                for part in parts {
+                    match (part["type"].as_str(), part["text"].as_str()) {
+                        (None | Some("text"), Some(text)) => self.say(text),
+                        (None | Some("text"), None) => self.is_unread = true,
+                        _ => {}
+                    }
+                }
+            }
+            _ => self.is_unread = true,
+        }
+    }
+
     /// Adds to the text.
     pub fn say(&mut self, text: &str) {
         self.is_cut |= self.text.len() + text.len() > MAX_TEXT_BYTES;
@@ -90,6 +136,7 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn so_much_of_a_text_is_kept() {
@@ -105,5 +152,43 @@ mod tests {
         let mut whole = Answer::default();
         whole.say(&piece.repeat(9));
         assert_eq!((whole.is_cut, whole.text.len()), (true, 0));
+    }
+
+    #[test]
+    fn halves_of_a_character_are_joined_across_chunks() {
+        let mut answer = Answer::default();
+        for chunk in [r#"{"t":"fun \ud83d"}"#, r#"{"t":"\ude00 and \ude00"}"#] {
+            let read = answer.read(chunk).unwrap();
+            answer.say(read["t"].as_str().unwrap());
+        }
+        assert_eq!((&*answer.text(), answer.is_unread), ("fun 😀 and \u{fffd}", false));
+        // A character that stands for a half elsewhere is one here.
+        let mut plain = Answer::default();
+        plain.say("\u{10f83d}");
+        assert_eq!(plain.text(), "\u{10f83d}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_noted() {
+        for (data, is_unread) in [("", false), ("[DONE]", false), ("{oops", true)] {
+            let mut answer = Answer::default();
+            assert_eq!((answer.read(data), answer.is_unread), (None, is_unread), "{data}");
+        }
+        for (content, text, is_unread) in [
+            (json!(null), "", false),
+            (json!("a"), "a", false),
+            (
+                json!([{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]},
+                    {"type": "text", "text": "At ten."}]),
+                "At ten.",
+                false,
+            ),
+            (json!([{"type": "text"}]), "", true),
+            (json!({"text": "a"}), "", true),
+        ] {
+            let mut answer = Answer::default();
+            answer.say_content(&content);
+            assert_eq!((&*answer.text(), answer.is_unread), (text, is_unread), "{content}");
+        }
     }
 }

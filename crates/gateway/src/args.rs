@@ -1,5 +1,6 @@
 //! The command line: what may be said there and in the environment, and what of it goes together.
 
+use crate::cross_origin::one_origin;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use memory_agent_core::ids;
 use std::net::{IpAddr, SocketAddr};
@@ -309,6 +310,15 @@ pub struct Serve {
     /// Fail a chat when memory fails, instead of answering without.
     #[arg(long)]
     pub require_memory: bool,
+
+    /// Take the session of a request without memory_id from the header in which Claude Code, Codex or Open WebUI
+    /// names the conversation.
+    #[arg(long)]
+    pub client_sessions: bool,
+
+    /// An origin whose web pages may ask; once for each.
+    #[arg(long = "allow-origin", value_name = "ORIGIN", value_parser = one_origin)]
+    pub allow_origins: Vec<String>,
 
     /// Connections to the database.
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1_000))]

@@ -1,6 +1,8 @@
 //! Who comes in, and as whom. A token says whose memory a request is about, or there is one person, and
-//! only this machine may ask. Nothing else of a request, no field and no header, names a user.
+//! only this machine may ask. Nothing else of a request, no field and no header, names a user, but where the token is a
+//! service's that acts for all users.
 
+use crate::extras::header;
 use crate::jwt::Jwt;
 use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
@@ -9,6 +11,7 @@ use crate::rates::Rates;
 use crate::refusal::Refusal;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, Uri};
+use memory_agent_core::ids;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +20,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The header of a token, for clients whose `Authorization` is for the upstream.
 pub const TOKEN_HEADER: &str = "x-memory-token";
+/// The header in which a service names the user that it acts for.
+const USER_HEADER: &str = "x-memory-user";
+/// Whose the memory is that all users share: no user's id.
+const EVERYBODY: &str = "*";
 /// Where Anthropic's and mem0's clients send their key.
 const KEY_HEADER: &str = "x-api-key";
 /// How every token of `memory_create_token` begins.
@@ -38,6 +45,33 @@ pub struct Person {
     pub user_id: String,
     /// What the rate of requests is counted by: a hash of the token, or of the user a JWT names.
     pub caller: [u8; 32],
+    /// Whether a request may name another user: then it is a service that asks.
+    pub names_users: bool,
+}
+
+impl Person {
+    /// The user that a service names in a header, or else the one in the body, in the place of its own. Who may name
+    /// none stays who it is.
+    ///
+    /// # Errors
+    /// That this is no user's id.
+    pub fn acting_for(mut self, headers: &HeaderMap, named: Option<&str>) -> Result<Self, Refusal> {
+        if !self.names_users {
+            return Ok(self);
+        }
+        let header = header(headers, USER_HEADER).map_err(Refusal::invalid)?;
+        let header = header.as_deref().filter(|named| !named.is_empty());
+        let Some(named) = header.or(named).filter(|named| !named.is_empty()) else {
+            return Ok(self);
+        };
+        if named == EVERYBODY {
+            return Err(Refusal::invalid("the named user is '*', which is no user"));
+        }
+        ids::check(named)
+            .map_err(|error| Refusal::invalid(format!("the id of the named user {error}")))?;
+        self.user_id = named.to_owned();
+        Ok(self)
+    }
 }
 
 /// How a caller is known.
@@ -48,6 +82,9 @@ pub enum Authenticator {
     Tokens(Box<Tokens>),
 }
 
+/// The user of a token, and whether it may name others.
+type Known = (String, bool);
+
 /// What is known of tokens.
 pub struct Tokens {
     metrics: Arc<Metrics>,
@@ -56,13 +93,13 @@ pub struct Tokens {
     wrong: Rates<IpAddr>,
     /// Reverse proxies, which say for whom they ask.
     proxies: Vec<IpAddr>,
-    known: Mutex<HashMap<[u8; 32], (String, Instant)>>,
+    known: Mutex<HashMap<[u8; 32], (Known, Instant)>>,
 }
 
 impl Authenticator {
     /// For one person. The address that is listened on must be of this machine alone.
     pub fn for_one(user_id: String) -> Self {
-        Self::One(Person { user_id, caller: [0; 32] })
+        Self::One(Person { user_id, caller: [0; 32], names_users: false })
     }
 
     /// For everybody who has a token.
@@ -140,7 +177,7 @@ impl Tokens {
         if let Some(user_id) = jwt.and_then(|jwt| jwt.user(token, SystemTime::now())) {
             // A user's tokens follow one another, so it is the user who has a rate.
             let caller = Sha256::digest(format!("user {user_id}")).into();
-            return Ok(Person { user_id, caller });
+            return Ok(Person { user_id, caller, names_users: false });
         }
         let caller: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let remembered = self.remembered(&caller, now);
@@ -151,14 +188,14 @@ impl Tokens {
             self.wrong.take(asks, now).map_err(|wait| Refusal::too_many(wait.as_secs() as u32))?;
         }
         let found =
-            if token.len() > MAX_TOKEN_BYTES { Ok(None) } else { memory.token_user(&caller).await };
+            if token.len() > MAX_TOKEN_BYTES { Ok(None) } else { memory.token(&caller).await };
         match found {
-            Ok(Some(user_id)) => {
+            Ok(Some((user_id, names_users))) => {
                 if remembered.is_none() {
                     self.wrong.give_back(&asks);
                 }
-                self.remember(caller, &user_id, now);
-                Ok(Person { user_id, caller })
+                self.remember(caller, (user_id.clone(), names_users), now);
+                Ok(Person { user_id, caller, names_users })
             }
             Ok(None) => {
                 self.forget(&caller);
@@ -170,7 +207,7 @@ impl Tokens {
                 }
                 self.metrics.memory_failures.add("token", 1);
                 match remembered.filter(|_| !matches!(error, MemoryError::ModeOfRoles)) {
-                    Some(user_id) => Ok(Person { user_id, caller }),
+                    Some((user_id, names_users)) => Ok(Person { user_id, caller, names_users }),
                     None => Err(Refusal::no_memory(format!(
                         "the memory token cannot be looked up: {error}"
                     ))),
@@ -179,19 +216,19 @@ impl Tokens {
         }
     }
 
-    fn remembered(&self, caller: &[u8; 32], now: Instant) -> Option<String> {
+    fn remembered(&self, caller: &[u8; 32], now: Instant) -> Option<Known> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (user_id, at) = known.get(caller)?;
-        (now.saturating_duration_since(*at) < REMEMBERED).then(|| user_id.clone())
+        let (token, at) = known.get(caller)?;
+        (now.saturating_duration_since(*at) < REMEMBERED).then(|| token.clone())
     }
 
-    fn remember(&self, caller: [u8; 32], user_id: &str, now: Instant) {
+    fn remember(&self, caller: [u8; 32], token: Known, now: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MANY {
             known.retain(|_, (_, at)| now.saturating_duration_since(*at) < REMEMBERED);
         }
         if known.len() < MANY {
-            known.insert(caller, (user_id.to_owned(), now));
+            known.insert(caller, (token, now));
         }
     }
 

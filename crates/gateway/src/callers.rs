@@ -11,9 +11,17 @@ impl Memory {
     /// # Errors
     /// [`MemoryError`].
     pub async fn token_user(&self, hash: &[u8]) -> Result<Option<String>, MemoryError> {
-        let sql = "SELECT memory_token_user($1)";
+        Ok(self.token(hash).await?.map(|(user_id, _)| user_id))
+    }
+
+    /// The same, and whether the token may name any other user.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn token(&self, hash: &[u8]) -> Result<Option<(String, bool)>, MemoryError> {
+        let sql = "SELECT user_id, for_users FROM memory_token_user($1)";
         let rows = self.call("", self.patience, sql, &[(&hash, Type::BYTEA)]).await?;
-        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
+        rows.first().map(|row| Ok((column(row, 0)?, column(row, 1)?))).transpose()
     }
 
     /// Whether the role of the database has the level `gateway`, which looking up tokens and counting what is spent

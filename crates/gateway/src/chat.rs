@@ -3,8 +3,9 @@
 
 use crate::answer::{Answer, MAX_ANSWER_BYTES};
 use crate::authentication::Person;
-use crate::chat_request::{ChatRequest, storable};
+use crate::chat_request::ChatRequest;
 use crate::costs::bytes_said;
+use crate::extras::session_of_client;
 use crate::gateway::{Gateway, Permit};
 use crate::log;
 use crate::memory::{MemoryError, Recalled, Stored, Turn};
@@ -16,6 +17,7 @@ use crate::splice;
 use crate::stream::{self, Ended};
 use crate::tool_loops::Question;
 use crate::user_turn::Said;
+use crate::users_words::storable;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::CONTENT_LENGTH;
@@ -67,6 +69,9 @@ async fn begin(
     let (path, headers) = (protocol.path(head.uri.query()), head.headers);
     let mut request =
         ChatRequest::read(protocol.form(), body, &headers).map_err(Refusal::invalid)?;
+    let person = person.acting_for(&headers, request.user.as_deref())?;
+    let named = if gateway.client_sessions { session_of_client(&headers) } else { None };
+    request.settle_session(&person.user_id, named);
     if has_key {
         gateway.stored_ids.check(&person.caller, &request.body)?;
     }
@@ -106,10 +111,10 @@ pub struct Chat {
     /// Where it goes upstream.
     path: &'static str,
     pub gateway: Arc<Gateway>,
-    person: Person,
+    pub person: Person,
     pub permit: Permit,
     headers: HeaderMap,
-    request: ChatRequest,
+    pub request: ChatRequest,
     /// What was counted of the limit of spending.
     guess: Option<Guess>,
     /// Whether the client did not ask for the event that says what the answer took.
@@ -209,7 +214,10 @@ impl Chat {
         let hear = async {
             // A recall that ends before it looks at anything is over.
             let _ = looks.await;
-            Said::store(turn, &self.gateway, &self.permit).await
+            match self.request.extras.is_forgotten {
+                true => (Said::default(), Ok(())),
+                false => Said::store(turn, &self.gateway, &self.permit).await,
+            }
         };
         let (recalled, (said, heard)) = tokio::join!(recall, hear);
         let recalled = recalled
@@ -237,6 +245,11 @@ impl Chat {
         };
         if !answer.status().is_success() {
             self.settle(0);
+            if answer.status().is_client_error()
+                && let Err(error) = said.take_back(&self.gateway, &self.permit).await
+            {
+                self.note("store", &error);
+            }
             self.relay(Vec::new(), answer, said, reply).await;
             return Ended::Whole;
         }
@@ -342,47 +355,8 @@ impl Chat {
         ended
     }
 
-    /// Stores what the assistant said, after what the user said. Waits as long as a chat may wait; `None`
-    /// when there is nothing to store, or it is not stored by then.
-    pub async fn keep(&mut self, spoken: &Answer, ended: Ended, said: &mut Said) -> Option<Stored> {
-        if self.protocol.upstream(&self.gateway).has_key() {
-            self.gateway.stored_ids.give(&self.person.caller, &spoken.ids);
-        }
-        if let Some(usage) = spoken.usage {
-            self.gateway.metrics.tokens.add("prompt", usage.prompt);
-            self.gateway.metrics.tokens.add("completion", usage.completion);
-        }
-        if spoken.text.trim().is_empty() {
-            return None;
-        }
-        let is_whole = ended == Ended::Whole && spoken.is_whole && !spoken.is_cut;
-        let metadata = if is_whole { json!({}) } else { json!({"interrupted": true}) };
-        let turn = self.turn("assistant", spoken.text.clone(), self.request.key.clone(), metadata);
-        let (gateway, permit) = (Arc::clone(&self.gateway), Arc::clone(&self.permit));
-        let mut heard = std::mem::take(said);
-        let storing = tokio::spawn(async move {
-            let _permit = permit;
-            if let Err(error) = heard.settle(&gateway).await {
-                gateway.missed("store", &error);
-            }
-            let stored = gateway.memory.store(&turn).await?;
-            if stored.is_new || !is_whole {
-                return Ok(stored);
-            }
-            // The request was repeated, and this is what the client has heard in the end.
-            gateway.memory.replace(stored.id, &turn).await
-        });
-        let stored = match tokio::time::timeout(self.gateway.patience, storing).await {
-            Ok(stored) => stored.unwrap_or(Err(MemoryError::Unexpected)),
-            Err(_) => Err(MemoryError::Late),
-        };
-        if let Err(error) = &stored {
-            self.note("store", error);
-        }
-        stored.ok()
-    }
-
-    fn turn(
+    /// A turn of this conversation.
+    pub fn turn(
         &self,
         role: &'static str,
         content: String,
@@ -419,7 +393,7 @@ impl Chat {
     }
 
     /// Notes that memory failed.
-    fn note(&mut self, step: &'static str, error: &MemoryError) {
+    pub fn note(&mut self, step: &'static str, error: &MemoryError) {
         self.gateway.missed(step, error);
         if !self.failed.contains(&step) {
             self.failed.push(step);

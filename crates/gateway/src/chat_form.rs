@@ -1,11 +1,6 @@
 //! How the request of a chat looks in each protocol: where the conversation is, what in it was said, and what only
 //! goes on with it.
 
-use crate::splice::{Array, Object};
-
-/// How the texts begin that Claude Code puts beside the user's own.
-const REMINDER: &str = "<system-reminder>";
-
 /// The form of one protocol.
 #[derive(Debug)]
 pub struct Form {
@@ -13,12 +8,12 @@ pub struct Form {
     pub conversation: &'static str,
     /// The field in which the application tells the model what it is to do, if not in the conversation.
     pub instructions: Option<&'static str>,
+    /// The field in which a service says which of its users this is about.
+    pub user: Option<&'static str>,
     /// Whether the conversation may be missing, or one text of the user instead of a list.
     pub takes_text: bool,
     /// Whether a part of a message, of this kind, is a text that user or assistant said.
-    pub is_text: fn(kind: &str, text: &str) -> bool,
-    /// Whether a message of the body ends with the result of a tool: then the user said nothing new.
-    pub is_result: fn(body: &str, message: &Object<'_>) -> bool,
+    pub is_text: fn(kind: &str) -> bool,
     /// The fields that limit the tokens of the answer.
     pub limits: &'static [&'static str],
     /// Whether a stream says what it took only if `stream_options` ask for it.
@@ -29,11 +24,9 @@ pub struct Form {
 pub static COMPLETIONS: Form = Form {
     conversation: "messages",
     instructions: None,
+    user: Some("user"),
     takes_text: false,
-    is_text: |kind, _| kind == "text",
-    is_result: |_, message| {
-        message.text("role").is_some_and(|role| role == "tool" || role == "function")
-    },
+    is_text: |kind| kind == "text",
     limits: &["max_completion_tokens", "max_tokens"],
     counts_when_asked: true,
 };
@@ -42,12 +35,9 @@ pub static COMPLETIONS: Form = Form {
 pub static RESPONSES: Form = Form {
     conversation: "input",
     instructions: Some("instructions"),
+    user: Some("user"),
     takes_text: true,
-    is_text: |kind, _| kind == "input_text" || kind == "output_text",
-    is_result: |_, item| {
-        let kind = item.text("type").unwrap_or_default();
-        kind.ends_with("_output") || kind == "mcp_approval_response"
-    },
+    is_text: |kind| kind == "input_text" || kind == "output_text",
     limits: &["max_output_tokens"],
     counts_when_asked: false,
 };
@@ -56,22 +46,12 @@ pub static RESPONSES: Form = Form {
 pub static MESSAGES: Form = Form {
     conversation: "messages",
     instructions: Some("system"),
+    user: None,
     takes_text: false,
-    is_text: |kind, text| kind == "text" && !is_reminder(text),
-    is_result: |body, message| {
-        let blocks = message.get("content").and_then(|member| Array::read(member.value));
-        let said = |block: &Object<'_>| !block.text("text").is_some_and(|text| is_reminder(&text));
-        let blocks = blocks.iter().flat_map(|blocks| blocks.0.iter().rev());
-        let last = blocks.filter_map(|block| Object::read(body, block)).find(said);
-        last.and_then(|last| last.text("type")).is_some_and(|kind| kind == "tool_result")
-    },
+    is_text: |kind| kind == "text",
     limits: &["max_tokens"],
     counts_when_asked: false,
 };
-
-fn is_reminder(text: &str) -> bool {
-    text.trim_start().starts_with(REMINDER)
-}
 
 #[cfg(test)]
 mod tests {
@@ -151,13 +131,23 @@ mod tests {
         };
         let reminder =
             r#"{"type":"text","text":"<system-reminder>Mind the list.</system-reminder>"}"#;
-        for last in [result.to_owned(), format!("{result},{reminder}")] {
+        let other = r#"{"type":"text","text":"The hook ran."}"#;
+        let image = r#"{"type":"image","source":{"type":"url","url":"x"}}"#;
+        for last in [
+            result.to_owned(),
+            format!("{result},{reminder}"),
+            format!("{reminder},{result}"),
+            format!("{result},{other}"),
+            format!("{other},{result},{reminder}"),
+            reminder.to_owned(),
+            image.to_owned(),
+        ] {
             let request = read(&MESSAGES, &body(&last));
             assert!(request.continues, "{last}");
             let asked = request.asked.unwrap();
             assert_eq!((asked.message.as_str(), asked.is_followed), ("a", true), "{last}");
         }
-        let stop = r#"{"type":"text","text":"Stop!"}"#;
+        let stop = r#"{"type":"text","text":"[Request interrupted by user for tool use]"},{"type":"text","text":"Stop!"}"#;
         let request = read(&MESSAGES, &body(&format!("{result},{stop}")));
         assert!(!request.continues);
         let asked = request.asked.as_ref().unwrap();

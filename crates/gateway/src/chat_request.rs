@@ -6,46 +6,20 @@ use crate::chat_form::Form;
 use crate::costs::{MOST_GUESSED, Usage, is_true, number};
 use crate::extras::{Extras, FIELDS, header};
 use crate::seen::seen;
-use crate::splice::{self, Array, Edit, Member, Object};
+use crate::splice::{self, Array, Edit, Object};
+use crate::users_words::{Asked, Text, UsersWords};
 use axum::http::HeaderMap;
-use memory_agent_core::augment::original_message;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::HashSet;
-use std::ops::Range;
 
-/// Messages before the user's last one that go to the database with it: it tells from them what pronouns
-/// stand for, where that is switched on.
-const EARLIER_MESSAGES: usize = 8;
+/// The session of a request of which nobody knows to which conversation it belongs.
+const DEFAULT_SESSION: &str = "default";
+/// How the names begin of sessions that no client named.
+const OWN_SESSIONS: &str = "chat-";
 /// Choices that are counted: more than servers make.
 const MOST_CHOICES: u64 = 1_000;
 /// The longest key of a request, in bytes.
 const MAX_KEY_BYTES: usize = 512;
-
-/// What the user said last.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
-    /// As the user typed it, without memories that a client put before it.
-    pub message: String,
-    /// Who said it, where the message has a name.
-    pub name: Option<String>,
-    /// The last messages, as texts, for `memory_augment`. The last one is the user's.
-    pub messages: Value,
-    /// Whether anything comes after it, such as what tools answered.
-    pub is_followed: bool,
-    /// The text of the last one, as the database takes it.
-    text: String,
-    place: Place,
-}
-
-/// Where in the body the user's text stands.
-#[derive(Clone, Debug, PartialEq)]
-enum Place {
-    /// A string.
-    Text(Range<usize>),
-    /// Texts among the parts of a message: the string of the first one, and what takes the others out.
-    Parts { first: Range<usize>, without_others: Vec<Edit> },
-}
 
 /// A request that was read.
 #[derive(Clone, Debug)]
@@ -55,11 +29,17 @@ pub struct ChatRequest {
     edits: Vec<Edit>,
     /// What is asked about memory.
     pub extras: Extras,
+    /// Which of its users a service says that it acts for.
+    pub user: Option<String>,
     /// `None` when there is no text of the user in it.
     pub asked: Option<Asked>,
+    /// Whether the client asks something of its own, such as for a title: neither that nor the answer is remembered.
+    pub is_task: bool,
+    /// A hash of what the conversation began with, or is called upstream.
+    pub began: Option<[u8; 32]>,
     /// What else the model reads, for `memory_augment`.
     pub seen: Value,
-    /// Whether it goes on after a tool was called: then the user said nothing new.
+    /// Whether tools or the client spoke last: then the user said nothing new.
     pub continues: bool,
     /// What is the same when the client repeats the request, and no other is sent with: a hash of its key and
     /// of the messages. The key alone may be one that the client never changes.
@@ -89,27 +69,31 @@ impl ChatRequest {
             None if form.takes_text => Array(Vec::new()),
             None => return Err(format!("{} is not a list", form.conversation)),
         };
-        let text = conversation.filter(|_| form.takes_text).and_then(text_of);
-        let asked = match text {
-            Some((text, place)) => typed(text, place, None).map(|asked| asked.after(Vec::new())),
-            None => asked(form, body, &messages),
+        let text = conversation.filter(|_| form.takes_text).and_then(Text::of);
+        let said = match text {
+            Some(text) => UsersWords::alone(text),
+            None => UsersWords::among(form, body, &messages),
         };
-        let seen = match asked {
-            Some(_) => seen(form, body, &object, &messages),
+        let seen = match said.asked {
+            Some(_) => seen(form, &object, &messages, said.at),
             None => Value::Null,
         };
-        let continues = messages.0.last().is_some_and(|last| {
-            Object::read(body, last).is_some_and(|message| (form.is_result)(body, &message))
-        });
+        let UsersWords { asked, is_task, continues, mut began, .. } = said;
+        let kept = |name| object.get(name).filter(|member| member.value != "null");
+        if let Some(conversation) = kept("conversation") {
+            began = Some(Sha256::digest(conversation.value).into());
+        } else if kept("previous_response_id").is_some() {
+            // What was said first is upstream.
+            began = None;
+        }
         let key = header(headers, "idempotency-key")?.filter(|key| !key.is_empty());
         if key.as_ref().is_some_and(|key| key.len() > MAX_KEY_BYTES) {
             return Err(format!("Idempotency-Key must have at most {MAX_KEY_BYTES} bytes"));
         }
         let key = key.map(|key| {
             let parts = Sha256::new().chain_update(Sha256::digest(key));
-            let hash =
-                parts.chain_update(conversation.map_or("", |member| member.value)).finalize();
-            hash.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+            let parts = parts.chain_update(conversation.map_or("", |member| member.value));
+            hex(&parts.finalize())
         });
         let number = |name: &str| number(object.get(name)?.value);
         let each = form.limits.iter().copied().filter_map(number).max();
@@ -124,7 +108,10 @@ impl ChatRequest {
         Ok(Self {
             edits,
             extras,
+            user: form.user.and_then(|name| object.text(name)),
             asked,
+            is_task,
+            began,
             seen,
             continues,
             key,
@@ -133,6 +120,19 @@ impl ChatRequest {
             usage,
             body: document,
         })
+    }
+
+    /// Names the session, where the client has named none: by its own header, or so that every request of a
+    /// conversation of this user's has the same name, and other conversations have other ones.
+    pub fn settle_session(&mut self, user_id: &str, named: Option<String>) {
+        if !self.extras.session_id.is_empty() {
+            return;
+        }
+        let own = self.began.map(|began| {
+            let hash = Sha256::new().chain_update(Sha256::digest(user_id)).chain_update(began);
+            format!("{OWN_SESSIONS}{}", &hex(&hash.finalize())[..16])
+        });
+        self.extras.session_id = named.or(own).unwrap_or_else(|| DEFAULT_SESSION.to_owned());
     }
 
     /// Has a stream end with what it took, and returns whether the client did not ask for that.
@@ -166,113 +166,15 @@ impl ChatRequest {
     }
 }
 
-impl Asked {
-    /// The same with the messages before it.
-    fn after(mut self, mut messages: Vec<Value>) -> Self {
-        messages.push(json!({"role": "user", "content": self.text}));
-        self.messages = Value::from(messages);
-        self
-    }
-
-    /// What puts the text into the body. Where memories come before the message, they are inserted, and
-    /// the message stays as it was written.
-    fn replaced_by(&self, text: &str) -> Vec<Edit> {
-        let (string, mut others) = match &self.place {
-            Place::Text(string) => (string, Vec::new()),
-            Place::Parts { first, without_others } => (first, without_others.clone()),
-        };
-        match text.strip_suffix(self.text.as_str()) {
-            Some("") => Vec::new(),
-            Some(before) => {
-                let quoted = splice::quoted(before);
-                let inner = quoted.trim_start_matches('"');
-                let inner = inner.strip_suffix('"').unwrap_or(inner);
-                let start = string.start + 1;
-                vec![Edit { at: start..start, text: inner.to_owned() }]
-            }
-            None => {
-                others.push(Edit { at: string.clone(), text: splice::quoted(text) });
-                others
-            }
-        }
-    }
-}
-
-/// The user's last message and those before it; `None` when it has no text.
-fn asked(form: &Form, body: &str, messages: &Array<'_>) -> Option<Asked> {
-    let mut earlier = Vec::new();
-    let mut asked = None;
-    for (followers, text) in messages.0.iter().rev().enumerate() {
-        let Some(message) = Object::read(body, text) else { continue };
-        let role = message.text("role").unwrap_or_default();
-        if asked.is_none() {
-            if role == "user" && !(form.is_result)(body, &message) {
-                let (text, place) = content(form, body, &message)?;
-                let name = message.text("name").filter(|name| !name.trim().is_empty());
-                let said = typed(text, place, name.map(storable))?;
-                asked = Some(Asked { is_followed: followers > 0, ..said });
-            }
-        } else if role == "user" || role == "assistant" {
-            if let Some((content, _)) = content(form, body, &message) {
-                earlier.push(json!({"role": role, "content": content}));
-            }
-            if earlier.len() == EARLIER_MESSAGES {
-                break;
-            }
-        }
-    }
-    earlier.reverse();
-    asked.map(|asked| asked.after(earlier))
-}
-
-/// What the user typed; `None` when that is nothing.
-fn typed(text: String, place: Place, name: Option<String>) -> Option<Asked> {
-    let message = original_message(&text).to_owned();
-    let is_blank = message.trim().is_empty();
-    let (messages, is_followed) = (Value::Null, false);
-    (!is_blank).then(|| Asked { message, name, messages, is_followed, text, place })
-}
-
-/// A text that is the whole value.
-fn text_of(member: &Member<'_>) -> Option<(String, Place)> {
-    let text = serde_json::from_str::<String>(member.value).ok()?;
-    Some((storable(text), Place::Text(member.at.clone())))
-}
-
-/// The text of a message, several parts as several paragraphs, and where it stands; `None` without text.
-fn content(form: &Form, body: &str, message: &Object<'_>) -> Option<(String, Place)> {
-    let member = message.get("content")?;
-    if let Some(text) = text_of(member) {
-        return Some(text);
-    }
-    let parts = Array::read(member.value)?;
-    let texts: Vec<(usize, String, Range<usize>)> = parts
-        .0
-        .iter()
-        .enumerate()
-        .filter_map(|(number, part)| {
-            let part = Object::read(body, part)?;
-            let kind = part.text("type")?;
-            let text = part.text("text").filter(|text| (form.is_text)(&kind, text))?;
-            Some((number, text, part.get("text")?.at.clone()))
-        })
-        .collect();
-    let (kept, _, first) = texts.first()?.clone();
-    let numbers: HashSet<usize> = texts.iter().map(|text| text.0).collect();
-    let without_others = parts.without(body, |number| number != kept && numbers.contains(&number));
-    let text: Vec<&str> = texts.iter().map(|text| text.1.as_str()).collect();
-    Some((storable(text.join("\n\n")), Place::Parts { first, without_others }))
-}
-
-/// A text as PostgreSQL can store it, which has no character 0.
-pub fn storable(text: String) -> String {
-    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::chat_form::COMPLETIONS;
+    use serde_json::json;
 
     fn read(body: &str) -> ChatRequest {
         ChatRequest::read(&COMPLETIONS, body.as_bytes().to_vec(), &HeaderMap::new()).unwrap()
@@ -374,6 +276,38 @@ mod tests {
         assert_ne!(key(r#"{"messages":[]}"#, "k2"), first);
         assert_eq!(key(r#"{"messages":[]}"#, " "), None);
         assert_eq!(read(r#"{"messages":[]}"#).key, None);
+    }
+
+    #[test]
+    fn a_conversation_without_a_name_gets_one() {
+        let session = |body: &str, user: &str, named: Option<&str>| {
+            let mut request = ChatRequest::read(
+                &crate::chat_form::RESPONSES,
+                body.as_bytes().to_vec(),
+                &HeaderMap::new(),
+            )
+            .unwrap();
+            request.settle_session(user, named.map(str::to_owned));
+            request.extras.session_id
+        };
+        let (first, second) = (r#"{"input":"Hi."}"#, r#"{"input":"Bye."}"#);
+        let own = session(first, "ann", None);
+        assert!(own.len() == 21 && own.starts_with("chat-"), "{own}");
+        let later = r#"{"instructions":"Be brief.","input":[{"role":"user","content":"Hi."},{"role":"assistant","content":"Hi."},{"role":"user","content":"Bye."}]}"#;
+        assert_eq!(session(later, "ann", None), own);
+        for other in [session(second, "ann", None), session(first, "bob", None)] {
+            assert_ne!(other, own);
+        }
+        assert_eq!(session(first, "ann", Some("c")), "c");
+        assert_eq!(session(r#"{"input":"Hi.","memory_id":"s"}"#, "ann", Some("c")), "s");
+        for unknown in [r#"{"input":"Hi.","previous_response_id":"r"}"#, r#"{"input":" "}"#] {
+            assert_eq!(session(unknown, "ann", None), "default");
+        }
+        let of = |id: &str, text: &str| {
+            session(&format!(r#"{{"conversation":"{id}","input":"{text}"}}"#), "ann", None)
+        };
+        assert_eq!(of("conv_1", "Hi."), of("conv_1", "Bye."));
+        assert_ne!(of("conv_1", "Hi."), of("conv_2", "Hi."));
     }
 
     #[test]

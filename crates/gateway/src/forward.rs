@@ -63,20 +63,19 @@ pub async fn other(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
 ) -> Response {
-    let Some(path) = plain_path(request.uri()) else {
-        return Refusal::no_such_path().into_response();
-    };
+    let nowhere = Refusal::no_such_path(request.uri().path());
+    let Some(path) = plain_path(request.uri()) else { return nowhere.into_response() };
     let protocol: &dyn Protocol = match path.starts_with("/messages/") {
         true => &Messages,
         false => protocol::spoken(&gateway, request.headers()),
     };
     if protocol.upstream(&gateway).has_key() {
-        return Refusal::no_such_path().into_response();
+        return nowhere.into_response();
     }
     let method = request.method().clone();
     if !matches!(method, Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
     {
-        return Refusal::no_such_method().into_response();
+        return Refusal::no_such_method(request.uri().path()).into_response();
     }
     forward(gateway, protocol, peer, request, method, &path)
         .await

@@ -2,6 +2,7 @@
 
 use crate::admins::Admins;
 use crate::authentication::{Authenticator, Person};
+use crate::coding;
 use crate::log;
 use crate::mem0::PageEnds;
 use crate::memory::{Memory, MemoryError};
@@ -112,6 +113,10 @@ pub struct Gateway {
     pub patience: Duration,
     /// Whether a chat fails when memory does.
     pub requires_memory: bool,
+    /// Whether clients name a conversation in headers of their own.
+    pub client_sessions: bool,
+    /// Of other web pages that may ask.
+    pub origins: Vec<String>,
     /// Of a request, in bytes.
     pub max_body: usize,
     /// For the bodies of requests.
@@ -158,6 +163,8 @@ impl Gateway {
             metrics,
             patience,
             requires_memory: false,
+            client_sessions: false,
+            origins: Vec::new(),
             max_body: 32 << 20,
             bodies: Room::new(ROOM, ROOM),
             answers: Room::new(ROOM, ROOM),
@@ -212,10 +219,11 @@ impl Gateway {
         self.admit(head, peer, true).await
     }
 
-    /// The whole body of a request, which holds its room until the request is answered.
+    /// The whole body of a request, decoded, which holds its room until the request is answered.
     ///
     /// # Errors
-    /// That it is too large, does not come, or broke off; that other requests leave no room for it.
+    /// That it is too large, does not come, broke off, or is compressed in a way that is unknown; that other requests
+    /// leave no room for it.
     pub async fn body(
         &self,
         head: &Parts,
@@ -250,7 +258,9 @@ impl Gateway {
             }
             Ok(bytes)
         };
-        tokio::time::timeout(self.client_patience, read).await.unwrap_or(Err(Refusal::too_slow()))
+        let read = tokio::time::timeout(self.client_patience, read).await;
+        let body = read.unwrap_or(Err(Refusal::too_slow()))?;
+        coding::decoded(self, &head.headers, body, permit).await
     }
 
     /// Counts memory with the body of a request, and as long.

@@ -5,15 +5,15 @@ use crate::gateway::Gateway;
 use crate::health::{self, Looks};
 use crate::protocol::{Completions, Messages, Protocol, Responses};
 use crate::refusal::{Code, Refusal};
-use crate::{chat, forward, log, mcp, mem0, page};
+use crate::{chat, cross_origin, forward, log, mcp, mem0, page};
 use axum::Router;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{self, HeaderValue};
+use axum::http::{self, HeaderValue, Uri};
 use axum::middleware::{self, Next};
-use axum::response::Response;
+use axum::response::{Redirect, Response};
 use axum::routing::{MethodRouter, any, get, post};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -133,8 +133,10 @@ pub fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
         .route("/health", get(health::health).with_state(looks.clone()))
         .route("/metrics", get(health::metrics).with_state(looks))
         .merge(page::router(Arc::clone(&gateway))?)
-        .fallback(|| async { Refusal::no_such_path() })
-        .method_not_allowed_fallback(|| async { Refusal::no_such_method() })
+        .route("/", get(async || Redirect::to(page::ROOT)))
+        .fallback(async |uri: Uri| Refusal::no_such_path(uri.path()))
+        .method_not_allowed_fallback(async |uri: Uri| Refusal::no_such_method(uri.path()))
+        .layer(middleware::from_fn_with_state(Arc::clone(&gateway), cross_origin::allow))
         .layer(middleware::from_fn_with_state(gateway, counted));
     Ok(router)
 }

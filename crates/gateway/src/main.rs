@@ -3,6 +3,7 @@
 
 mod admins;
 mod answer;
+mod answer_turn;
 mod archives;
 mod args;
 mod authentication;
@@ -10,7 +11,9 @@ mod callers;
 mod chat;
 mod chat_form;
 mod chat_request;
+mod coding;
 mod costs;
+mod cross_origin;
 mod database;
 mod database_address;
 mod doctor;
@@ -46,6 +49,7 @@ mod terminal;
 mod tool_loops;
 mod upstream;
 mod user_turn;
+mod users_words;
 
 use admins::Admins;
 use args::{Cli, Command, Serve};
@@ -166,6 +170,8 @@ async fn run(options: Serve) -> Result<(), String> {
         metrics,
         patience,
         requires_memory: options.require_memory,
+        client_sessions: options.client_sessions,
+        origins: options.allow_origins,
         max_body: options.max_body,
         bodies: Room::new(options.max_bodies, share_of_bodies),
         answers: Room::new(options.max_answers, share(options.max_answers, is_for_one)),

@@ -292,6 +292,17 @@ impl Memory {
         Stored::read(&answers.pop().unwrap_or_default())
     }
 
+    /// Forgets a turn that was stored.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn forget(&self, id: Uuid, user_id: &str, why: &str) -> Result<(), MemoryError> {
+        let sql = "SELECT memory_forget($1, $2, user_id => $3)";
+        let params: [Param<'_>; 3] =
+            [(&id, Type::UUID), (&why, Type::TEXT), (&user_id, Type::TEXT)];
+        self.one(user_id, LAST_MOMENT, sql, &params, End::Commit).await.map(drop)
+    }
+
     /// Runs a statement for a user who waits for it, and returns its rows.
     ///
     /// # Errors

@@ -24,6 +24,9 @@ pub enum MemoryError {
     /// See `--max-answers`.
     #[error("other answers leave no room for this one")]
     NoRoom,
+    /// The text of an answer is none that can be read.
+    #[error("the answer has no text that can be read")]
+    Unread,
     /// The database refused. What it said is for the user who asked, never for a log.
     #[error("the database refused: SQLSTATE {}", .0.code)]
     Refused(Box<DatabaseError>),
@@ -38,12 +41,21 @@ pub enum MemoryError {
     ModeOfRoles,
 }
 
+/// What the messages of a request have to fit into.
+const LIMIT: &str = "memory_agent.context_limit";
+
 impl MemoryError {
     /// For who runs the gateway: with what the server said to a connection, which names hosts, databases and roles.
     pub fn for_operator(&self) -> String {
         match self {
             Self::NoTls(problem) | Self::NoDatabase(problem) => format!("{self}: {problem}"),
             Self::NoExtension(problem) => problem.clone(),
+            // The hint is the extension's own, and names what is too small.
+            Self::Refused(said)
+                if said.hint.as_deref().is_some_and(|hint| hint.contains(LIMIT)) =>
+            {
+                format!("{self}: the messages are longer than {LIMIT} allows")
+            }
             other => other.to_string(),
         }
     }
@@ -130,5 +142,22 @@ pub async fn no_extension(client: &Client) -> Option<MemoryError> {
              search_path of this role: set it with ALTER ROLE"
         ))),
         Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_runs_the_gateway_is_told_which_limit_is_too_small() {
+        let refused = |hint: &str| {
+            let (code, message, hint) = ("22023".to_owned(), "Ann's".to_owned(), hint.to_owned());
+            let said = DatabaseError { code, message, hint: Some(hint) };
+            MemoryError::Refused(Box::new(said)).for_operator()
+        };
+        let limited = refused("Send fewer messages, or raise memory_agent.context_limit.");
+        assert!(limited.contains(LIMIT) && !limited.contains("Ann's"), "{limited}");
+        assert_eq!(refused("Do this."), "the database refused: SQLSTATE 22023");
     }
 }

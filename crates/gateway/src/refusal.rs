@@ -5,6 +5,17 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+/// For clients of mem0 whose paths or methods are those of other versions.
+const OTHER_MEM0: &str = "this is a call of another version of mem0's client: the gateway answers version 2.2.1 of \
+                          mem0ai, so install that one";
+
+/// Whether a path is one that other versions of mem0's client ask.
+fn is_of_other_mem0(path: &str) -> bool {
+    let under = ["/v1/", "/v2/", "/v3/"].iter().find_map(|version| path.strip_prefix(version));
+    let first = under.and_then(|rest| rest.split('/').next());
+    matches!(first, Some("memories" | "ping" | "entities"))
+}
+
 /// A request that ends here.
 #[derive(Debug)]
 pub struct Refusal {
@@ -39,10 +50,33 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    /// 404: a path that is not forwarded.
-    pub fn no_such_path() -> Self {
-        let message = "the gateway does not forward this path: the base URL for OpenAI's clients ends \
-                       with /v1, that for Anthropic's does not";
+    /// 404: a path that is not forwarded, with the base URL that was meant, as far as the path tells.
+    pub fn no_such_path(path: &str) -> Self {
+        let mut rest = path;
+        while let Some(shorter) = rest.strip_prefix("/v1").filter(|rest| rest.starts_with('/')) {
+            rest = shorter;
+        }
+        let is_in = |roots: &[&str]| {
+            let after = |root: &&str| rest.strip_prefix(*root);
+            roots.iter().filter_map(after).any(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_one = rest.len() + "/v1".len() == path.len();
+        let meant = if is_one {
+            ""
+        } else if is_in(&["/messages"]) {
+            ". Here it is the gateway's address without /v1, such as http://127.0.0.1:8765"
+        } else if is_in(&["/chat/completions", "/responses", "/embeddings", "/models"]) {
+            ". Here it is the gateway's address with one /v1, such as http://127.0.0.1:8765/v1"
+        } else {
+            ""
+        };
+        let message = match is_of_other_mem0(path) {
+            true => OTHER_MEM0.to_owned(),
+            false => format!(
+                "the gateway does not forward this path: the base URL for OpenAI's clients ends with /v1, that for \
+                 Anthropic's does not{meant}"
+            ),
+        };
         Self::new(StatusCode::NOT_FOUND, "unknown_path", message)
     }
 
@@ -52,8 +86,11 @@ impl Refusal {
     }
 
     /// 405: a path that is forwarded, but not with this method.
-    pub fn no_such_method() -> Self {
-        let message = "the gateway does not forward this path with this method";
+    pub fn no_such_method(path: &str) -> Self {
+        let message = match is_of_other_mem0(path) {
+            true => OTHER_MEM0,
+            false => "the gateway does not forward this path with this method",
+        };
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "unknown_method", message)
     }
 
@@ -66,6 +103,15 @@ impl Refusal {
     pub fn too_large(limit: usize) -> Self {
         let message = format!("the body has more than {limit} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+    }
+
+    /// 415: the body is compressed in a way that is unknown here.
+    pub fn unknown_coding(name: &str) -> Self {
+        let shown: String = name.chars().take(40).collect();
+        let message = format!(
+            "the body has the content-encoding {shown:?}: the gateway reads gzip, zstd and identity"
+        );
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unknown_encoding", message)
     }
 
     /// 429: too many requests of one caller.

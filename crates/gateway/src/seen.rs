@@ -2,8 +2,9 @@
 //! whole conversation, what tools said. Memory leaves out what stands there.
 
 use crate::chat_form::Form;
-use crate::chat_request::storable;
 use crate::splice::{Array, Object};
+use crate::users_words::storable;
+use memory_agent_core::half_characters::mended;
 use serde_json::{Value, json};
 
 /// Bytes of texts that go to the database, the instructions and then the newest first.
@@ -11,25 +12,23 @@ const MOST_BYTES: usize = 512 * 1024;
 /// Where the texts of a message, of its parts and of what tools said stand.
 const TEXTS: [&str; 3] = ["content", "text", "output"];
 
-/// All that as messages with one text each, for `memory_augment`. Of the user's last message only what tools said, and
-/// nothing of what came after it: while tools answer, the memories of the request stay as they are.
-pub fn seen(form: &Form, body: &str, object: &Object<'_>, messages: &Array<'_>) -> Value {
+/// All that as messages with one text each, for `memory_augment`. Of the user's last message, the one `asked`, only
+/// what tools said, and nothing of what came after it: while tools answer, the memories of the request stay as they are.
+pub fn seen(form: &Form, object: &Object<'_>, messages: &Array<'_>, asked: usize) -> Value {
     let mut seen = Seen { messages: Vec::new(), left: MOST_BYTES };
     if let Some(member) = form.instructions.and_then(|name| object.get(name)) {
-        let value: Value = serde_json::from_str(member.value).unwrap_or_default();
+        let value: Value = serde_json::from_str(&mended(member.value)).unwrap_or_default();
         seen.add("system", &value);
     }
-    let mut is_asked = false;
-    for text in messages.0.iter().rev() {
-        let Some(message) = Object::read(body, text) else { continue };
+    let before = messages.0.get(..=asked).unwrap_or_default();
+    for (at, text) in before.iter().enumerate().rev() {
         // What cannot be read is for the upstream to judge.
-        let Ok(value) = serde_json::from_str::<Value>(text) else { continue };
+        let Ok(value) = serde_json::from_str::<Value>(&mended(text)) else { continue };
         let role = value["role"].as_str().unwrap_or("tool");
-        if !is_asked && role == "user" && !(form.is_result)(body, &message) {
-            is_asked = true;
+        if at == asked {
             let parts = value["content"].as_array().into_iter().flatten();
             parts.for_each(|part| seen.add("tool", &part["content"]));
-        } else if is_asked {
+        } else {
             seen.add(role, &value);
         }
     }
@@ -102,8 +101,9 @@ mod tests {
         assert_eq!(read(&RESPONSES, &responses), ["system: a", "assistant: c"]);
         assert_eq!(read(&RESPONSES, &json!({"instructions": null, "input": "e"})), [""; 0]);
         let result = json!({"type": "tool_result", "content": [{"type": "text", "text": "f"}]});
+        let marker = json!({"type": "text", "text": "[Request interrupted by user]"});
         let messages = json!({"system": [{"type": "text", "text": "a"}], "messages": [
-            {"role": "user", "content": [result]}, {"role": "user", "content": [result, {"type": "text", "text": "e"}]}]});
+            {"role": "user", "content": [result]}, {"role": "user", "content": [result, marker, {"type": "text", "text": "e"}]}]});
         assert_eq!(read(&MESSAGES, &messages), ["system: a", "tool: f", "user: f"]);
     }
 

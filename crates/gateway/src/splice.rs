@@ -2,6 +2,7 @@
 //! and the elements of an array stand, and edits by byte ranges. Numbers, the order of keys, white space
 //! and fields that nobody here knows stay as they came, because nothing is read and written again.
 
+use memory_agent_core::half_characters::mended;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
@@ -49,7 +50,7 @@ impl<'a> Object<'a> {
 
     /// A text under this name.
     pub fn text(&self, name: &str) -> Option<String> {
-        serde_json::from_str(self.get(name)?.value).ok()
+        text(self.get(name)?.value)
     }
 
     /// The edits that take members out, with the commas that stood between them.
@@ -114,6 +115,12 @@ pub fn added_member(document: &str, name: &str, value: &str) -> Option<Edit> {
     let comma = if before.ends_with('{') { "" } else { "," };
     let name = quoted(name);
     Some(Edit { at: end..end, text: format!("{comma}{name}:{value}") })
+}
+
+/// The text that a JSON string says; where half a character stands in it, U+FFFD.
+pub fn text(json: &str) -> Option<String> {
+    let whole = serde_json::from_str(json).ok();
+    whole.or_else(|| serde_json::from_str(&mended(json)).ok().filter(|_| json.starts_with('"')))
 }
 
 /// A text as a JSON string, with its quotes.

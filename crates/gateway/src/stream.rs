@@ -75,6 +75,7 @@ pub async fn pass_on(
         said: 0,
         hits: hits.map(|hits| hits.to_string()),
         hides_usage: chat.hides_usage,
+        counted: None,
         waiting: Vec::new(),
     };
     let ended = loop {
@@ -85,7 +86,13 @@ pub async fn pass_on(
         let (mut piece, is_over) = match chunk {
             Ok(Some(bytes)) => passing.take(&bytes),
             Ok(None) => (passing.last(), true),
-            Err(_) => break Ended::ByUpstream,
+            Err(_) => {
+                if let Some(counted) = passing.counted.take() {
+                    // The client may be gone.
+                    let _ = client.send(Ok(counted.0.into())).await;
+                }
+                break Ended::ByUpstream;
+            }
         };
         let kept = passing.spoken.text.len() + passing.splitter.held();
         if !chat.gateway.answers.holds(kept, &chat.permit) {
@@ -153,6 +160,9 @@ struct Passing {
     hits: Option<String>,
     /// Whether the event that only says what the answer took stays here.
     hides_usage: bool,
+    /// An event that says what the answer took, until it is known whether it is among the last ones: then it stays
+    /// the last that says something.
+    counted: Option<Event>,
     /// The events that end the stream.
     waiting: Vec<Event>,
 }
@@ -207,6 +217,7 @@ impl Passing {
         if !rest.is_empty() {
             self.add(Event(rest), &mut piece);
         }
+        self.waiting.extend(self.counted.take());
         piece
     }
 
@@ -228,10 +239,16 @@ impl Passing {
                 });
             }
         }
+        let counted = self.counted.take();
         if matches!(stage, Stage::Closing | Stage::Over) || !self.waiting.is_empty() {
+            self.waiting.extend(counted);
             self.waiting.push(event);
-        } else {
-            piece.extend_from_slice(&event.0);
+            return stage;
+        }
+        piece.extend(counted.into_iter().flat_map(|event| event.0));
+        match stage == Stage::Counted && self.spoken.is_whole {
+            true => self.counted = Some(event),
+            false => piece.extend_from_slice(&event.0),
         }
         stage
     }
@@ -251,6 +268,7 @@ mod tests {
             said: 0,
             hits: Some("[1]".to_owned()),
             hides_usage: false,
+            counted: None,
             waiting: Vec::new(),
         }
     }
@@ -265,6 +283,29 @@ mod tests {
             "data: {\"choices\":[{\"delta\":{}}],\"usage\":null,\"memory_hits\":[1]}\n\n";
         assert_eq!(String::from_utf8(piece).unwrap(), expected);
         assert_eq!(passing.spoken.usage.map(|usage| usage.prompt), Some(1));
+    }
+
+    #[test]
+    fn what_an_answer_took_is_said_last() {
+        const SAID: &str = "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n";
+        const TOOK: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n";
+        const DONE: &str = "data: [DONE]\n\n";
+        let passed = |stream: &[&str]| {
+            let mut passing = Passing { hits: None, ..passing() };
+            let (mut piece, is_over) = passing.take(stream.concat().as_bytes());
+            if !is_over {
+                piece.extend(passing.last());
+            }
+            let waiting = passing.waiting.into_iter().flat_map(|event| event.0).collect();
+            [piece, waiting].map(|bytes: Vec<u8>| String::from_utf8(bytes).unwrap())
+        };
+        assert_eq!(passed(&[SAID, TOOK, DONE]), [SAID.to_owned(), format!("{TOOK}{DONE}")]);
+        assert_eq!(passed(&[SAID, TOOK]), [SAID, TOOK]);
+        // Where more comes, nothing is held up.
+        let more = "data: {\"choices\":[{\"delta\":{}}]}\n\n";
+        let stream = [SAID, TOOK, more, TOOK, TOOK].concat();
+        assert_eq!(passed(&[&stream, DONE])[0], [SAID, TOOK, more, TOOK].concat());
+        assert_eq!(passed(&[TOOK, SAID, DONE]), [format!("{TOOK}{SAID}"), DONE.to_owned()]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// What stays here though the key is the caller's: what is about one connection, or about a body as it was sent
 /// on it, and what a browser says of the page that asks. There is no list of what goes: the caller could
 /// send the same there, and services invent headers.
-const OF_ONE_CONNECTION: [&str; 17] = [
+const OF_ONE_CONNECTION: [&str; 18] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
@@ -50,6 +50,7 @@ const OF_ONE_CONNECTION: [&str; 17] = [
     "transfer-encoding",
     "upgrade",
     "host",
+    "content-encoding",
     "content-length",
     "accept-encoding",
     "expect",

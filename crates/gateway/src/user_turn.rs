@@ -54,4 +54,31 @@ impl Said {
         }
         Ok(())
     }
+
+    /// Forgets it, as the upstream refused it, unless it was there before; it is told to nobody. Waits as long as a
+    /// chat may, so that the client that sends it again has it stored again.
+    pub async fn take_back(
+        &mut self,
+        gateway: &Arc<Gateway>,
+        permit: &Permit,
+    ) -> Result<(), MemoryError> {
+        let (gateway, permit) = (Arc::clone(gateway), Arc::clone(permit));
+        let (patience, mut said) = (gateway.patience, std::mem::take(self));
+        let forgetting = tokio::spawn(async move {
+            let (user_id, _permit) = (said.turn.as_ref().map(|turn| turn.user_id.clone()), permit);
+            if let Some(storing) = said.storing.take()
+                && let Ok(Ok(stored)) = storing.await
+            {
+                said.stored = Some(stored);
+            }
+            match (said.stored.filter(|stored| stored.is_new), user_id) {
+                (Some(stored), Some(user_id)) => {
+                    gateway.memory.forget(stored.id, &user_id, "the upstream refused it").await
+                }
+                _ => Ok(()),
+            }
+        });
+        let forgotten = tokio::time::timeout(patience, forgetting).await;
+        forgotten.unwrap_or(Ok(Err(MemoryError::Late))).unwrap_or(Err(MemoryError::Unexpected))
+    }
 }

@@ -47,6 +47,9 @@ mod splice;
 #[allow(dead_code)]
 #[path = "../../../crates/gateway/src/sse.rs"]
 mod sse;
+#[allow(dead_code)]
+#[path = "../../../crates/gateway/src/users_words.rs"]
+mod users_words;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -263,7 +263,10 @@ fn advice(tool: &str, problem: &Problem) -> String {
         MemoryError::Late => {
             return "Memory took too long. Try once more, or go on without it.".to_owned();
         }
-        MemoryError::Unexpected | MemoryError::ModeOfRoles | MemoryError::NoRoom => {
+        MemoryError::Unexpected
+        | MemoryError::ModeOfRoles
+        | MemoryError::NoRoom
+        | MemoryError::Unread => {
             return format!("Memory does not work: {error}. Tell the user, and go on without it.");
         }
     };

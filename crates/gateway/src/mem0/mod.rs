@@ -72,7 +72,9 @@ impl Call {
         let (head, body) = request.into_parts();
         let (person, permit) = gateway.admit_here(&head, peer.ip()).await?;
         let body = gateway.body(&head, body, &permit).await?;
-        let fields = Fields::read(head.uri.query(), &body, &person.user_id)?;
+        let mut fields = Fields::read(head.uri.query(), &body)?;
+        let person = person.acting_for(&head.headers, fields.named_user())?;
+        fields.user_id.clone_from(&person.user_id);
         Ok(Self { gateway, person, _permit: permit, id, fields })
     }
 

@@ -29,8 +29,8 @@ pub fn blank(text: &str) -> bool {
 #[derive(Debug)]
 pub struct Fields {
     left: Map<String, Value>,
-    /// Whose token it is.
-    user_id: String,
+    /// Whose memory it is about.
+    pub user_id: String,
 }
 
 /// Something that was said.
@@ -54,7 +54,7 @@ pub struct Scope {
 
 impl Fields {
     /// Reads the query and the body. What the body says counts.
-    pub fn read(query: Option<&str>, body: &[u8], user_id: &str) -> Result<Self, Refusal> {
+    pub fn read(query: Option<&str>, body: &[u8]) -> Result<Self, Refusal> {
         let mut left = Map::new();
         let url = Url::parse(&format!("http://query/?{}", query.unwrap_or_default()));
         for (name, value) in url.iter().flat_map(Url::query_pairs) {
@@ -65,7 +65,17 @@ impl Fields {
             left.extend(body.map_err(|_| Refusal::invalid("the body is not a JSON object"))?);
         }
         left.retain(|name, value| !value.is_null() && !IGNORED.contains(&name.as_str()));
-        Ok(Self { left, user_id: user_id.to_owned() })
+        Ok(Self { left, user_id: String::new() })
+    }
+
+    /// The user that is named first, by itself or among filters.
+    pub fn named_user(&self) -> Option<&str> {
+        fn among(fields: &Map<String, Value>) -> Option<&str> {
+            let of_all = fields.get("AND").and_then(Value::as_array).into_iter().flatten();
+            let named = fields.get("user_id").and_then(Value::as_str);
+            named.or_else(|| of_all.filter_map(Value::as_object).find_map(among))
+        }
+        among(&self.left).or_else(|| among(self.left.get("filters")?.as_object()?))
     }
 
     /// Refuses what was not read.
@@ -260,7 +270,9 @@ mod tests {
     use axum::response::IntoResponse;
 
     fn scope(body: &Value) -> Result<Scope, Refusal> {
-        Scope::read(&mut Fields::read(None, body.to_string().as_bytes(), "ann")?)
+        let mut fields = Fields::read(None, body.to_string().as_bytes())?;
+        fields.user_id = "ann".to_owned();
+        Scope::read(&mut fields)
     }
 
     #[test]
@@ -294,18 +306,17 @@ mod tests {
             let refused = scope(&body).unwrap_err().into_response().status();
             assert_eq!(refused, StatusCode::from_u16(status).unwrap(), "{body}");
         }
-        let mut fields =
-            Fields::read(Some("page=2&x=1&version=v2"), b"{\"y\":null}", "ann").unwrap();
+        let mut fields = Fields::read(Some("page=2&x=1&version=v2"), b"{\"y\":null}").unwrap();
         assert_eq!(fields.whole("page").unwrap(), Some(2));
         assert!(fields.end().is_err());
-        assert!(Fields::read(None, b"[]", "ann").is_err());
+        assert!(Fields::read(None, b"[]").is_err());
     }
 
     #[test]
     fn messages_are_texts() {
         let read = |messages: Value| {
             let body = json!({"messages": messages}).to_string();
-            Fields::read(None, body.as_bytes(), "ann").unwrap().messages()
+            Fields::read(None, body.as_bytes()).unwrap().messages()
         };
         let messages = read(json!([{"role": "user", "content": "a"},
             {"role": "assistant", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}]));

@@ -24,7 +24,7 @@ impl Protocol for Completions {
             answer.is_whole = true;
             return Stage::Over;
         }
-        let Ok(chunk) = serde_json::from_str::<Value>(data) else { return Stage::Open };
+        let Some(chunk) = answer.read(data) else { return Stage::Open };
         let usage = Usage::read(&chunk["usage"], "prompt_tokens", "completion_tokens");
         answer.usage = usage.or(answer.usage);
         for name in ["id", "created", "model"] {
@@ -39,8 +39,8 @@ impl Protocol for Completions {
                 continue;
             }
             let said = choice.get("delta").or_else(|| choice.get("message"));
-            if let Some(text) = said.and_then(|said| said.get("content")).and_then(Value::as_str) {
-                answer.say(text);
+            if let Some(content) = said.and_then(|said| said.get("content")) {
+                answer.say_content(content);
             }
             answer.take_id(said.map_or(&Value::Null, |said| &said["audio"]["id"]));
             answer.is_whole |= choice.get("finish_reason").is_some_and(Value::is_string);

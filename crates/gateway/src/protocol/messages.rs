@@ -30,7 +30,7 @@ impl Protocol for Messages {
     }
 
     fn take(&self, answer: &mut Answer, data: &str) -> Stage {
-        let Ok(event) = serde_json::from_str::<Value>(data) else { return Stage::Open };
+        let Some(event) = answer.read(data) else { return Stage::Open };
         for object in [&event, &event["message"], &event["delta"]] {
             answer.take_id(&object["container"]["id"]);
         }

@@ -25,7 +25,7 @@ impl Protocol for Responses {
     }
 
     fn take(&self, answer: &mut Answer, data: &str) -> Stage {
-        let Ok(event) = serde_json::from_str::<Value>(data) else { return Stage::Open };
+        let Some(event) = answer.read(data) else { return Stage::Open };
         let kind = event["type"].as_str().unwrap_or_default();
         match kind {
             "response.created" => take_ids(answer, &event[RESPONSE]),

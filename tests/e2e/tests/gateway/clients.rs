@@ -80,8 +80,12 @@ fn the_openai_client_for_python() {
         stored(&mut client, "ann", "tools"),
         ["user: How is the weather in Rome?", "assistant: So it is."]
     );
-    // Without a session it is the default one.
-    assert_eq!(stored(&mut client, "ann", "default"), ["user: Fail."]);
+    let refused: i64 = memory_agent_e2e::memory::value(
+        &mut client,
+        "SELECT count(*) FROM memory_agent.entries WHERE content = 'Fail.' AND state <> 'inactive'",
+        &[],
+    );
+    assert_eq!(refused, 0);
 }
 
 /// What an upstream of a protocol answers a client's program.
@@ -166,8 +170,12 @@ fn official_client(wire: Wire, script: &str, base: &str) -> (Upstream, Json) {
     );
     let expected = ["user: How is the weather in Rome?", "assistant: So it is."];
     assert_eq!(stored(&mut client, "ann", "tools"), expected);
-    // Without a session it is the default one.
-    assert_eq!(stored(&mut client, "ann", "default"), ["user: Fail."]);
+    let refused: i64 = memory_agent_e2e::memory::value(
+        &mut client,
+        "SELECT count(*) FROM memory_agent.entries WHERE content = 'Fail.' AND state <> 'inactive'",
+        &[],
+    );
+    assert_eq!(refused, 0);
     (upstream, found)
 }
 

@@ -250,3 +250,15 @@ fn a_gateway_that_is_killed_has_stored_what_it_said_it_had() {
     chat(&next, &[("idempotency-key", "k")], &body).rest().unwrap();
     assert_eq!(stored(&mut client, "ann", "s"), ["user: Count.", "assistant: One two."]);
 }
+
+#[test]
+fn the_log_says_that_messages_are_too_long_for_a_recall() {
+    let upstream = Upstream::saying("Long.");
+    let (gateway, _client) = for_ann("failures_long", &upstream, &[]);
+    let mut reply = chat(&gateway, &[], &says("s", &"word ".repeat(60_000)));
+    assert_eq!((reply.status, reply.header("x-memory-failed")), (200, Some("recall")));
+    assert!(reply.rest().is_ok());
+    let failed = gateway.logged("memory_failed");
+    let reason = failed[0]["reason"].as_str().unwrap();
+    assert!(reason.contains("memory_agent.context_limit"), "{reason}");
+}

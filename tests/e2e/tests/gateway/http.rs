@@ -105,6 +105,20 @@ pub fn try_send(
     headers: &[(&str, &str)],
     body: &str,
 ) -> std::io::Result<Reply> {
+    send_bytes(address, method, path, headers, body.as_bytes())
+}
+
+/// The same with a body that may be no text.
+///
+/// # Errors
+/// That there is no answer.
+pub fn send_bytes(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> std::io::Result<Reply> {
     let mut connection = TcpStream::connect(address)?;
     let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
     for (name, value) in headers {
@@ -117,7 +131,7 @@ pub fn try_send(
         head.push_str(&format!("content-length: {}\r\n", body.len()));
     }
     // It may answer before it has read everything.
-    let _ = connection.write_all(format!("{head}\r\n{body}").as_bytes());
+    let _ = connection.write_all(&[format!("{head}\r\n").as_bytes(), body].concat());
     let mut reader = BufReader::new(connection);
     let mut line = String::new();
     reader.read_line(&mut line)?;

@@ -55,7 +55,7 @@ fn a_token_says_whose_memory_it_is() {
                     // A name in the body is nobody's business.
                     let body =
                         says("s", &text).replacen('{', "{\"user\":\"eve\",\"user_id\":\"eve\",", 1);
-                    let headers = [("authorization", &*bearer(token)), ("x-memory-user-id", "eve")];
+                    let headers = [("authorization", &*bearer(token)), ("x-user-id", "eve")];
                     let mut reply = chat(gateway, &headers, &body);
                     assert_eq!(reply.status, 200);
                     let hits = reply.json()["memory_hits"].to_string();
