@@ -103,7 +103,7 @@ impl<F: FnMut(Piece) -> bool> Reading<'_, F> {
 
     fn give(&mut self, place: String, item: Item) -> bool {
         let what = match item {
-            Item::Told(told) => What::Memory(Ready::new(told, self.extracts)),
+            Item::Told(told) => What::Memory(Ready::new(*told, self.extracts)),
             Item::Wrong(problem) => What::Wrong(problem),
             Item::LeftOut(kind) => What::LeftOut(kind),
         };
@@ -332,7 +332,7 @@ impl Lines {
             });
             Ok(Told { line, created_at, id })
         });
-        told.map_or_else(Item::Wrong, Item::Told)
+        told.map_or_else(Item::Wrong, |told| Item::Told(Box::new(told)))
     }
 }
 

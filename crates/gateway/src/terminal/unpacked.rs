@@ -18,7 +18,7 @@ const ZSTANDARD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 pub fn size(files: &[impl AsRef<Path>]) -> Option<u64> {
     let sizes = files.iter().map(|file| {
         let meta = std::fs::metadata(file.as_ref()).ok()?;
-        meta.is_file().then(|| meta.len())
+        meta.is_file().then_some(meta.len())
     });
     sizes.sum()
 }

@@ -85,7 +85,7 @@ pub fn read(value: &Value, clock: &mut Clock, now: DateTime<Utc>) -> Vec<Item> {
             }
             let (role, session_id) = (role.to_owned(), Some(session));
             let line = Line { role, content, session_id, metadata, ..Line::default() };
-            Item::Told(Told { line, created_at, id })
+            Item::Told(Box::new(Told { line, created_at, id }))
         }
         Err(problem) => Item::Wrong(problem),
     });

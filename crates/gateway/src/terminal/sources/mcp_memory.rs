@@ -25,7 +25,7 @@ pub fn read(value: &Value, clock: &mut Clock, now: DateTime<Utc>) -> Vec<Item> {
         let role = "memory".to_owned();
         let line = Line { role, content, metadata, ..Line::default() };
         match clock.next(None, None, now) {
-            Ok(created_at) => Item::Told(Told { line, created_at, id }),
+            Ok(created_at) => Item::Told(Box::new(Told { line, created_at, id })),
             Err(problem) => Item::Wrong(problem),
         }
     };

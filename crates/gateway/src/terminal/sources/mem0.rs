@@ -54,5 +54,6 @@ pub fn read(
         metadata,
         ..Line::default()
     };
-    Ok(Item::Told(Told { line, created_at, id: format!("mem0:{}", memory.id) }))
+    let told = Told { line, created_at, id: format!("mem0:{}", memory.id) };
+    Ok(Item::Told(Box::new(told)))
 }

@@ -26,7 +26,7 @@ pub const EMPTY: &str = "messages without text";
 /// What a value of a file becomes.
 #[derive(Debug)]
 pub enum Item {
-    Told(Told),
+    Told(Box<Told>),
     /// What is wrong with it.
     Wrong(String),
     /// The kind of what was left out.
@@ -122,7 +122,7 @@ impl Talk {
             metadata,
             ..Line::default()
         };
-        self.items.push((self.message, Item::Told(Told { line, created_at, id })));
+        self.items.push((self.message, Item::Told(Box::new(Told { line, created_at, id }))));
     }
 
     pub fn wrong(&mut self, problem: impl Into<String>) {
