@@ -20,9 +20,10 @@ use memory_agent_core::words_sought::Sought;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// No prompt tells a memory below this probability, unless the application chose a threshold: with .002, the best twenty
-/// rows of the four labelled sets hold what they held without, with .005 they lose answers (docs/ranking.md).
-const LEAST_TOLD: f32 = 0.002;
+/// No prompt tells a memory below this probability, unless the application chose a threshold. The best twenty rows of the
+/// four labelled sets hold what they held without up to .002, but there prompts lose what says the same as a memory
+/// that is told; at .005 they lose answers (docs/ranking.md).
+const LEAST_TOLD: f32 = 0.0005;
 
 /// A memory, or a part of an archived conversation.
 #[derive(Clone)]
@@ -199,6 +200,8 @@ pub fn recalled(
         .collect();
     let mut memories = Vec::new();
     let mut texts = HashSet::new();
+    // What holds instead of something that was found is told whatever its own words are.
+    let instead: HashSet<Uuid> = replaced.iter().filter_map(|(_, by)| *by).collect();
     // Other scores are no probabilities.
     let is_gated = recalled.features.is_some() && request.settings.score_threshold.is_none();
     let cited: Vec<&str> =
@@ -208,7 +211,7 @@ pub fn recalled(
         let memory = PromptMemory { layer: layers.get(&memory.id).copied(), ..memory };
         if !texts.insert(normalized(&memory.content)) {
             untold.extend(memory.untold(Why::Repeated));
-        } else if is_gated && memory.score < LEAST_TOLD {
+        } else if is_gated && memory.score < LEAST_TOLD && !instead.contains(&memory.id) {
             untold.extend(memory.untold(Why::Gate));
         } else {
             memories.push(memory);

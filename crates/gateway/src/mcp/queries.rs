@@ -169,7 +169,7 @@ pub async fn summarize(
     max_tokens: Option<i32>,
     content_type: Option<&str>,
 ) -> Result<Summary, MemoryError> {
-    let sql = "SELECT memory_summarize($1, $2, $3)";
+    let sql = "SELECT memory_summarize($1, $2::int4, $3)";
     let params: [Param<'_>; 3] =
         [(&text, Type::TEXT), (&max_tokens, Type::INT4), (&content_type, Type::TEXT)];
     let rows = memory.call_with_model(user_id, PATIENCE_WITH_MODEL, sql, &params).await?;

@@ -167,7 +167,7 @@ fn never_a_token_more_and_nothing_twice() {
         let budget = argument.unwrap_or(i64::MAX).min(limit / 2);
         run(&mut reader, &format!("SET memory_agent.context_limit = {limit}"));
         let found = reader.query_one(
-            "SELECT memory_context($1, $2, $3)",
+            "SELECT memory_context($1, $2, $3::int4)",
             &[&session, &question, &argument.map(|argument| argument as i32)],
         );
         let document: Json = match found {

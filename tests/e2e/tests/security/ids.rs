@@ -76,7 +76,7 @@ fn calls(client: &mut Client) -> Vec<(String, String, String)> {
                     "path" => "path => 'entities/default/facts/a.md'".to_owned(),
                     _ => match of.as_str() {
                         "text" => format!("{argument} => 'x'"),
-                        "integer" => format!("{argument} => 1"),
+                        "bigint" | "double precision" => format!("{argument} => 1"),
                         "uuid" => format!("{argument} => gen_random_uuid()"),
                         "boolean" => format!("{argument} => false"),
                         other => panic!("no argument {argument} of type {other} is known: add one"),

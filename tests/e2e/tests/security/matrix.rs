@@ -348,7 +348,7 @@ fn argument(type_name: &str, role: &str) -> String {
         "jsonb" => "'{}'",
         "integer" | "bigint" => "1",
         "bytea" => "'\\x00'",
-        "real" => "0.5",
+        "real" | "double precision" => "0.5",
         "boolean" => "false",
         "timestamp with time zone" => "now()",
         "interval" => "'1 second'",

@@ -18,7 +18,7 @@ const HIDDEN: [&str; 9] = [
 ];
 
 /// Names that a role could set to something it should not.
-const FOR_THE_SERVER: [&str; 38] = [
+const FOR_THE_SERVER: [&str; 39] = [
     "memory_agent.archive_idle_after",
     "memory_agent.audit_key_file",
     "memory_agent.default_ttl",
@@ -33,6 +33,7 @@ const FOR_THE_SERVER: [&str; 38] = [
     "memory_agent.inference_threads",
     "memory_agent.job_workers",
     "memory_agent.language_dir",
+    "memory_agent.llm_answer_tokens",
     "memory_agent.llm_api_key_file",
     "memory_agent.llm_api_version",
     "memory_agent.llm_base_url",

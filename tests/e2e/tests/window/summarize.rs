@@ -16,7 +16,7 @@ fn text(sentences: usize) -> String {
 
 #[track_caller]
 fn summarize(client: &mut Client, text: &str, max_tokens: i32) -> Json {
-    value(client, "SELECT memory_summarize($1, $2)", &[&text, &max_tokens])
+    value(client, "SELECT memory_summarize($1, $2::int4)", &[&text, &max_tokens])
 }
 
 fn history(client: &mut Client) -> Vec<Json> {
