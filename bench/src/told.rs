@@ -24,7 +24,8 @@ pub fn show(
 ) -> Result<()> {
     progress(format_args!("  prompts"));
     println!("\nLabelled rows that memory_context tells, and those of them that it tells whole");
-    let mut table = Table::new(&["tokens of the prompt", "passages", "whole", "long memories whole", "whole"]);
+    let mut table =
+        Table::new(&["tokens of the prompt", "passages", "whole", "long memories whole", "whole"]);
     for budget in BUDGETS {
         client.batch_execute("RESET ALL; SET client_min_messages = error")?;
         let passages = told(client, dataset, ids, budget)?;
@@ -32,7 +33,8 @@ pub fn show(
         let whole = told(client, dataset, ids, budget)?;
         let cells = [passages.0, passages.1, whole.0, whole.1].map(|share| format!("{share:.3}"));
         table.row([budget.to_string()].into_iter().chain(cells));
-        let name = format!("{}, {budget} tokens: labelled rows told, to whole memories", plan.folder);
+        let name =
+            format!("{}, {budget} tokens: labelled rows told, to whole memories", plan.folder);
         report.requirement(name, passages.0 - whole.0, Bound::AtLeast(0.0));
     }
     print!("{table}");
@@ -46,8 +48,9 @@ fn told(
     ids: &HashMap<String, String>,
     budget: i32,
 ) -> Result<(f64, f64)> {
-    let context =
-        client.prepare("SELECT memory_context('new', $1, token_budget => $2::int4, user_id => $3) -> 'memories'")?;
+    let context = client.prepare(
+        "SELECT memory_context('new', $1, token_budget => $2::int4, user_id => $3) -> 'memories'",
+    )?;
     let (mut told, mut whole, mut asked) = (0.0, 0.0, 0.0);
     let of_answers = dataset.questions.iter().filter(|one| one.category != ADVERSARIAL);
     for Question { query, conversation_id, evidence, .. } in of_answers.step_by(EVERY) {

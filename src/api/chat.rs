@@ -39,7 +39,8 @@ fn answered(
     let said = Said::of(&body.messages, &Content::current())?;
     let options = body.options().map_err(augment::refused)?;
     let model = checked_model(model.or(options.model))?;
-    let temperature = checked_temperature(temperature.map(|value| value.0).or(options.temperature))?;
+    let temperature =
+        checked_temperature(temperature.map(|value| value.0).or(options.temperature))?;
     let max_tokens = checked_limit(max_tokens.map(|tokens| tokens.0).or(options.max_tokens))?;
     body.take_options();
     // Before anything costs something: afterwards the answer could not be stored.

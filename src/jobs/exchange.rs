@@ -183,10 +183,11 @@ impl Exchange {
             return Err(Progress::Unavailable { retry_in: None, reason, what: Missing::Answer });
         }
         let tokens = estimated_tokens(&question.messages);
-        self.asked = Asked::of(&question.messages, tokens, &LlmLimits::current());
+        let settings = LlmLimits::current();
+        self.asked = Asked::of(&question.messages, tokens, &settings);
         (self.model, self.name) = (llm.endpoint.model.clone(), llm.name.clone());
         llm.calls
-            .send(question.to(llm.endpoint.clone()))
+            .send(question.to(llm.endpoint.clone(), &settings))
             .map(Progress::Waiting)
             .map_err(unavailable)
     }

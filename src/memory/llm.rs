@@ -39,9 +39,9 @@ pub struct Question {
 }
 
 impl Question {
-    pub fn to(self, endpoint: Endpoint) -> ChatRequest {
+    pub fn to(self, endpoint: Endpoint, settings: &LlmLimits) -> ChatRequest {
         let Self { messages, answer, max_answer_tokens } = self;
-        let max_answer_tokens = max_answer_tokens.max(LlmLimits::current().answer_tokens);
+        let max_answer_tokens = max_answer_tokens.max(settings.answer_tokens);
         ChatRequest { endpoint, messages, answer, max_answer_tokens, temperature: 0.0 }
     }
 }
@@ -117,7 +117,7 @@ impl Llm {
         let tokens = estimated_tokens(&question.messages);
         let asked = Asked::of(&question.messages, tokens, &self.settings);
         self.call(user_id, purpose, asked, |endpoint, sending| {
-            client::chat(question.to(endpoint), sending)
+            client::chat(question.to(endpoint, &self.settings), sending)
         })
     }
 

@@ -112,7 +112,8 @@ impl<'a> Draft<'a> {
     /// Takes in what stands around the core, as far as there is room, with the tokens of what is within reach.
     fn grow(&mut self, counts: &[u32], room: u64) {
         let (from, to) = self.reach;
-        let cost = |piece: usize| counts.get(piece - from).map_or(u64::MAX, |count| u64::from(*count));
+        let cost =
+            |piece: usize| counts.get(piece - from).map_or(u64::MAX, |count| u64::from(*count));
         let (mut first, mut last) = self.passage;
         let taken = (first..=last).fold(0, |sum: u64, piece| sum.saturating_add(cost(piece)));
         let mut left = room.saturating_sub(taken);

@@ -127,9 +127,11 @@ mod tests {
         assert_eq!(found(r#"{"error":null,"message":"yes"}"#), None);
         assert_eq!(found(r#"{"choices":[]}"#), None);
         assert_eq!(found("no JSON"), None);
-        let choice = r#"{"choices":[{"error":{"code":502,"message":"gone"},"message":{"content":""}}]}"#;
+        let choice =
+            r#"{"choices":[{"error":{"code":502,"message":"gone"},"message":{"content":""}}]}"#;
         assert_eq!(found(choice).as_deref(), Some("gone"));
-        let status = |body: &str| ApiError::in_success(body.as_bytes()).and_then(|error| error.status());
+        let status =
+            |body: &str| ApiError::in_success(body.as_bytes()).and_then(|error| error.status());
         assert_eq!(status(choice), Some(502));
         assert_eq!(status(r#"{"error":{"message":"slow down","code":"429"}}"#), Some(429));
         assert_eq!(status(r#"{"error":{"message":"no","code":"invalid_api_key"}}"#), None);

@@ -2,7 +2,7 @@
 //! was written.
 
 use std::borrow::Cow;
-use unicode_normalization::{UnicodeNormalization, is_nfc_quick, is_nfkc_quick, IsNormalized};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick, is_nfkc_quick};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Longer runs of letters without blanks are not indexed as a whole, beside their pairs.
@@ -105,7 +105,10 @@ mod tests {
 
     #[test]
     fn words_are_indexed_in_one_form() {
-        assert_eq!(indexed("\u{ff21}\u{ff22}\u{ff11} o\u{fb03}cial Chloe\u{301}"), "AB1 official Chlo\u{e9}");
+        assert_eq!(
+            indexed("\u{ff21}\u{ff22}\u{ff11} o\u{fb03}cial Chloe\u{301}"),
+            "AB1 official Chlo\u{e9}"
+        );
         assert_eq!(indexed("Hasel\u{ad}nuss"), "Haselnuss");
         assert!(matches!(indexed("Anna's cat, 3 o'clock"), Cow::Borrowed(_)));
     }

@@ -225,7 +225,10 @@ impl<'a> EndpointClient<'a> {
                     (Some(error), _) => match error.status() {
                         Some(status) => {
                             let response = HttpResponse { status, ..response };
-                            (format!("http 200, error {status}"), self.refused_with(&response, error))
+                            (
+                                format!("http 200, error {status}"),
+                                self.refused_with(&response, error),
+                            )
                         }
                         None => {
                             let trouble = Trouble::passing(self.say(&error.message));

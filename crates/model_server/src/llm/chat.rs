@@ -177,13 +177,15 @@ impl Rejection {
             Self::WrongShape(error) => {
                 ChatMessage::new(ChatRole::User, prompts::repair(&error.to_string()))
             }
-            Self::Refusal(reason) | Self::Incomplete(reason) | Self::Unsaid(reason) => ChatMessage::new(
-                ChatRole::User,
-                format!(
-                    "Your last answer cannot be used: {reason}.\n\n\
+            Self::Refusal(reason) | Self::Incomplete(reason) | Self::Unsaid(reason) => {
+                ChatMessage::new(
+                    ChatRole::User,
+                    format!(
+                        "Your last answer cannot be used: {reason}.\n\n\
                      Answer the first message again, with all that it asks for."
-                ),
-            ),
+                    ),
+                )
+            }
         }
     }
 }

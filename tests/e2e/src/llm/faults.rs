@@ -107,9 +107,9 @@ impl Fault {
                     None => reply,
                 })
             }
-            Self::ErrorInside(code) => {
-                Some(Reply::document(&json!({"error": {"message": "it was told to fail", "code": code}})))
-            }
+            Self::ErrorInside(code) => Some(Reply::document(
+                &json!({"error": {"message": "it was told to fail", "code": code}}),
+            )),
             Self::ErrorInChoice(code) => Some(Reply::document(&json!({"choices": [{
                 "finish_reason": "error",
                 "error": {"message": "it was told to fail", "code": code},

@@ -53,7 +53,9 @@ fn summary_and_memories_stand_before_the_message() {
 #[test]
 fn hits_are_the_rows_of_recall() {
     let mut session = scene().session("augment_hits");
-    for fact in ["Anna lives in Lisbon.", "Anna has a cat.", "Anna's office in Lisbon closes at six."] {
+    for fact in
+        ["Anna lives in Lisbon.", "Anna has a cat.", "Anna's office in Lisbon closes at six."]
+    {
         session.know("s", fact);
     }
     ingest(&mut session.client, "s", "Anna moved house last year.");

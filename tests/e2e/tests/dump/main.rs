@@ -8,7 +8,9 @@ mod restores;
 mod snapshot;
 
 use memory_agent_e2e::memory::{run, values};
-use memory_agent_e2e::{Client, Cluster, Programs, expect_error, shared, shared_without_worker, wait_until};
+use memory_agent_e2e::{
+    Client, Cluster, Programs, expect_error, shared, shared_without_worker, wait_until,
+};
 use snapshot::{Snapshot, fill, recall};
 use std::collections::BTreeSet;
 use std::time::Duration;

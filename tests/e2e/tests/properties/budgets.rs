@@ -119,8 +119,8 @@ fn context_counts_exactly_and_stays_within_its_budget() {
     let outcome = runner("budgets of context", 60).run(&case, |(question, session, budget)| {
         let client = &mut *client.borrow_mut();
         let message = count(client, &question) + OVERHEAD;
-        let context =
-            client.query_one("SELECT memory_context($1, $2, $3::int4)", &[&session, &question, &budget]);
+        let context = client
+            .query_one("SELECT memory_context($1, $2, $3::int4)", &[&session, &question, &budget]);
         let context: Json = match context {
             Ok(row) => row.get(0),
             Err(error) => {

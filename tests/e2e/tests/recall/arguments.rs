@@ -188,7 +188,8 @@ fn a_prepared_statement_follows_its_parameters_and_the_settings() {
         &["The lighthouse keeper retired.", "Soup was served.", "The violin broke."],
     );
     run(&mut client, "SET plan_cache_mode = force_generic_plan; SET memory_agent.rerank = off");
-    let statement = client.prepare("SELECT content FROM memory_recall($1, top_k => $2::int4)").unwrap();
+    let statement =
+        client.prepare("SELECT content FROM memory_recall($1, top_k => $2::int4)").unwrap();
     for _ in 0..3 {
         for (question, answer) in
             [("soup", "Soup"), ("violin", "The violin"), ("lighthouse", "The lighthouse")]

@@ -33,7 +33,15 @@ fn chinese_words_are_found() {
     finds(
         &mut client("unicode_chinese"),
         &texts,
-        &[("花生过敏", 0), ("上海", 1), ("银行", 1), ("跑步", 2), ("小黑", 3), ("物理", 4), ("绿茶", 5)],
+        &[
+            ("花生过敏", 0),
+            ("上海", 1),
+            ("银行", 1),
+            ("跑步", 2),
+            ("小黑", 3),
+            ("物理", 4),
+            ("绿茶", 5),
+        ],
     );
 }
 
@@ -54,8 +62,15 @@ fn japanese_korean_and_thai_words_are_found() {
         &mut client("unicode_unspaced"),
         &texts,
         &[
-            ("ピーナッツ", 0), ("銀行", 1), ("タマ", 2), ("땅콩", 3), ("서울", 4), ("고양이", 5),
-            ("ถั่วลิสง", 6), ("ธนาคาร", 7), ("มะลิ", 8),
+            ("ピーナッツ", 0),
+            ("銀行", 1),
+            ("タマ", 2),
+            ("땅콩", 3),
+            ("서울", 4),
+            ("고양이", 5),
+            ("ถั่วลิสง", 6),
+            ("ธนาคาร", 7),
+            ("มะลิ", 8),
         ],
     );
 }
@@ -66,14 +81,14 @@ fn one_text_in_two_forms_is_one_fact() {
     let mut add = |text: &str| -> Uuid {
         value(&mut client, "SELECT memory_add($1, infer => false)", &[&text])
     };
-    let composed = add("Chlo\u{e9} Dupr\u{e9} f\u{fc}hrt das Caf\u{e9}.");
-    assert_eq!(add("Chloe\u{301} Dupre\u{301} fu\u{308}hrt das Cafe\u{301}."), composed);
-    assert_eq!(add("Chlo\u{e9} Dupr\u{e9}\u{200b} f\u{fc}hrt das Ca\u{ad}f\u{e9}."), composed);
+    let composed = add("Chlo\u{e9} Dupr\u{e9} f\u{fc}hrt das Salon.");
+    assert_eq!(add("Chloe\u{301} Dupre\u{301} fu\u{308}hrt das Salon."), composed);
+    assert_eq!(add("Chlo\u{e9} Dupr\u{e9}\u{200b} f\u{fc}hrt das Sa\u{ad}lon."), composed);
     // What is stored stays as it was written.
     add("Die Hasel\u{ad}nuss\u{ad}allergie ist o\u{fb03}cial.");
     add("Der Code ist \u{ff21}\u{ff22}\u{ff23}\u{ff11}\u{ff12}\u{ff13}.");
     for (words, text) in [
-        ("Cafe\u{301}", "Chlo\u{e9} Dupr\u{e9} f\u{fc}hrt das Caf\u{e9}."),
+        ("Dupre\u{301}", "Chlo\u{e9} Dupr\u{e9} f\u{fc}hrt das Salon."),
         ("Haselnussallergie", "Die Hasel\u{ad}nuss\u{ad}allergie ist o\u{fb03}cial."),
         ("official", "Die Hasel\u{ad}nuss\u{ad}allergie ist o\u{fb03}cial."),
         ("ABC123", "Der Code ist \u{ff21}\u{ff22}\u{ff23}\u{ff11}\u{ff12}\u{ff13}."),

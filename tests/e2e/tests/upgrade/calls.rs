@@ -52,7 +52,11 @@ fn calls(function: &Function) -> Vec<String> {
             calls.push(format!("{}({})", function.name, given[..count].join(", ")));
         }
         for place in function.required..given.len() {
-            let by_name = format!("\"{}\" => {}", function.arguments[place].0, form(function.required, &function.arguments[place].1));
+            let by_name = format!(
+                "\"{}\" => {}",
+                function.arguments[place].0,
+                form(function.required, &function.arguments[place].1)
+            );
             let mut all = given[..function.required].to_vec();
             all.push(by_name);
             calls.push(format!("{}({})", function.name, all.join(", ")));
@@ -101,10 +105,7 @@ fn numbers_are_wide() {
 #[test]
 fn what_keeps_a_replaced_function_is_named() {
     let mut client = older_database(shared(), "calls_kept", "0.2.0");
-    run(
-        &mut client,
-        "CREATE VIEW kept AS SELECT * FROM memory_recall('dog')",
-    );
+    run(&mut client, "CREATE VIEW kept AS SELECT * FROM memory_recall('dog')");
     let page = std::fs::read_to_string("../../docs/operations.md").unwrap();
     let (_, query) = page.split_once("SELECT DISTINCT coalesce(r.ev_class").unwrap();
     let query = format!("SELECT DISTINCT coalesce(r.ev_class{}", query.split(';').next().unwrap());

@@ -67,8 +67,9 @@ fn grants_of_an_old_dump_are_renewed() {
         programs.dump(&name, &["-Fc", "-f", &archive]);
         let wrong = programs.restore_old(&target, &archive);
         let errors: Vec<&str> = wrong.lines().filter(|line| line.contains("ERROR:")).collect();
-        let is_grant = |error: &&str| error.contains("function") && error.contains("does not exist");
-        assert!(!errors.is_empty() && errors.iter().all(|error| is_grant(&error)), "{wrong}");
+        let is_grant =
+            |error: &&str| error.contains("function") && error.contains("does not exist");
+        assert!(!errors.is_empty() && errors.iter().all(is_grant), "{wrong}");
         let mut restored = shared().connect(&target);
         assert_ne!(describe(&mut restored), fresh);
         assert_eq!(values::<String>(&mut restored, STATUS_OF_LEVELS, &[]), ["older"], "{version}");
