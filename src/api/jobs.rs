@@ -41,6 +41,7 @@ fn memory_wait_written(
     session_id: Option<String>,
     user_id: Option<String>,
 ) -> PgResult<bool> {
+    identity::require(Level::User)?;
     let read = |text: String| Interval::from_str(&text);
     let timeout = timeout.map(read).transpose().map_err(|_| unusable())?;
     memory_wait(WithinLimits, timeout, session_id, user_id)

@@ -65,7 +65,7 @@ fn calls(client: &mut Client) -> Vec<(String, String, String)> {
                 .enumerate()
                 .filter(|(place, (argument, _))| *place < required || argument == id)
                 .map(|(_, (argument, of))| match argument.as_str() {
-                    _ if argument == id => format!("{argument} => {{}}"),
+                    _ if argument == id => format!("\"{argument}\" => {{}}"),
                     "role" => "role => 'user'".to_owned(),
                     "turns" => r#"turns => '[{"role": "user", "content": "x"}]'"#.to_owned(),
                     "messages" => r#"messages => '[{"role": "user", "content": "x"}]'"#.to_owned(),
@@ -73,12 +73,13 @@ fn calls(client: &mut Client) -> Vec<(String, String, String)> {
                     "relation" => "relation => 'pg_class'::regclass".to_owned(),
                     "record" => r#"record => '{"role": "user", "content": "x"}'"#.to_owned(),
                     "content" => "content => E'---\\nrole: user\\nkind: turn\\n---\\nx'".to_owned(),
+                    "timeout" => format!("timeout => '1'::{of}"),
                     "path" => "path => 'entities/default/facts/a.md'".to_owned(),
                     _ => match of.as_str() {
-                        "text" => format!("{argument} => 'x'"),
-                        "bigint" | "double precision" => format!("{argument} => 1"),
-                        "uuid" => format!("{argument} => gen_random_uuid()"),
-                        "boolean" => format!("{argument} => false"),
+                        "text" => format!("\"{argument}\" => 'x'"),
+                        "bigint" | "double precision" => format!("\"{argument}\" => 1"),
+                        "uuid" => format!("\"{argument}\" => gen_random_uuid()"),
+                        "boolean" => format!("\"{argument}\" => false"),
                         other => panic!("no argument {argument} of type {other} is known: add one"),
                     },
                 })
