@@ -16,7 +16,7 @@ pub const ELLIPSIS: &str = "…";
 /// half of that a token. One that may be told whole after all is found out at the end.
 const MOST_BYTES_PER_TOKEN: usize = 8;
 /// Estimates are above what is counted, by up to so many times.
-const ESTIMATED_ABOVE: u32 = 2;
+const ESTIMATED_ABOVE: u64 = 2;
 /// Scores this close are equal.
 const EQUAL: f64 = 1e-9;
 
@@ -99,19 +99,8 @@ impl<'a> Draft<'a> {
     fn of(place: usize, text: &'a str, sought: &Sought, most: u32) -> Option<Self> {
         let pieces = pieces(text, most);
         let core = best(&pieces, sought, most)?;
-        let (before, behind) = (&pieces[..core.0], &pieces[core.1 + 1..]);
-        // Both sides grow alike; where one ends soon, the other takes its room.
-        let of_before = within_reach(before.iter().rev(), most);
-        let of_behind = within_reach(behind.iter(), most);
-        let whole = most.saturating_mul(ESTIMATED_ABOVE);
-        let from = match of_behind == behind.len() {
-            true => core.0 - within_reach(before.iter().rev(), whole),
-            false => core.0 - of_before,
-        };
-        let to = match of_before == before.len() {
-            true => core.1 + within_reach(behind.iter(), whole),
-            false => core.1 + of_behind,
-        };
+        let from = core.0 - within_reach(pieces[..core.0].iter().rev(), most);
+        let to = core.1 + within_reach(pieces[core.1 + 1..].iter(), most);
         Some(Self { place, pieces, passage: core, core, reach: (from, to) })
     }
 
@@ -183,9 +172,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// How many of these pieces have room in so many estimated tokens.
+/// How many of these pieces may have room in so many tokens; more than have.
 fn within_reach<'a>(pieces: impl Iterator<Item = &'a &'a str>, most: u32) -> usize {
-    let mut left = u64::from(most);
+    let mut left = u64::from(most) * ESTIMATED_ABOVE;
     let within = pieces.take_while(|piece| {
         left = left.saturating_sub(u64::from(estimate_tokens(piece)).max(1));
         left > 0
