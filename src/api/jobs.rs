@@ -3,7 +3,6 @@
 use crate::api::prelude::*;
 use crate::pg::{latch, spi, wake_at_commit};
 use crate::store::queue;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// First and longest pause between two looks at the queue.
@@ -42,9 +41,12 @@ fn memory_wait_written(
     user_id: Option<String>,
 ) -> PgResult<bool> {
     identity::require(Level::User)?;
-    let read = |text: String| Interval::from_str(&text);
-    let timeout = timeout.map(read).transpose().map_err(|_| unusable())?;
-    memory_wait(WithinLimits, timeout, session_id, user_id)
+    // A text that is no interval is PostgreSQL's error (22007), as it was where the argument was one.
+    let read = |text: String| -> PgResult<f64> {
+        let sql = "SELECT extract(epoch FROM $1::interval)::float8";
+        roles::read_as_owner(|spi| spi.one(sql, &mut params![text]))
+    };
+    waited(timeout.map(read).transpose()?, session_id, user_id)
 }
 
 fn waited(

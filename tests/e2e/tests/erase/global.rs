@@ -42,7 +42,7 @@ fn erasing_global_memory_is_confirmed_and_complete() {
     let sealed: Vec<String> = verified(&mut client);
     assert_eq!(sealed, ["intact"]);
     // Another session needs no word, and takes it.
-    let erase = "SELECT memory_erase('s', true) ->> 'entries'";
+    let erase = "SELECT memory_erase(session_id => 's', confirm_global => true) ->> 'entries'";
     assert_eq!(value::<String>(&mut client, erase, &[]), "1");
     // A user is erased with global memory, as before.
     run(&mut client, "SELECT memory_erase(user_id => 'alice')");
