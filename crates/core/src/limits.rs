@@ -89,7 +89,7 @@ const fn of(functions: &'static [&'static str], name: &'static str, limit: Limit
 }
 
 /// Every argument that can be too large.
-pub const ARGUMENTS: [Argument; 57] = [
+pub const ARGUMENTS: [Argument; 58] = [
     every("user_id", Limit::Bytes(ID_BYTES)),
     every("agent_id", Limit::Bytes(ID_BYTES)),
     every("session_id", Limit::Bytes(ID_BYTES)),
@@ -147,6 +147,7 @@ pub const ARGUMENTS: [Argument; 57] = [
     every("level", Limit::Bytes(WORD_BYTES)),
     every("request_key", Limit::Bytes(ID_BYTES)),
     every("token_hash", Limit::Bytes(64)),
+    of(&["memory_wait"], "timeout", Limit::Bytes(WORD_BYTES)),
 ];
 
 /// What is counted inside of arguments.

@@ -27,7 +27,7 @@ fn arguments(client: &mut Client) -> Vec<Given> {
     let rows = client
         .query(
             "SELECT p.oid::regproc::text, coalesce(p.proargnames[n], ''), format_type(t.oid, NULL), \
-                    coalesce((SELECT string_agg(p.proargnames[o] || ' => ' || \
+                    coalesce((SELECT string_agg(quote_ident(p.proargnames[o]) || ' => ' || \
                                   CASE WHEN NOT p.proisstrict THEN 'NULL' \
                                        WHEN p.proargtypes[o - 1] = 'text[]'::regtype THEN '''{x}''' \
                                        ELSE '''x''' END || '::' || format_type(p.proargtypes[o - 1], NULL), ', ') \
