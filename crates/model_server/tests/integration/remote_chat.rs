@@ -117,12 +117,14 @@ fn answers_that_stay_bad_are_given_up_after_one_correction() {
 /// "It is empty" in a list of jobs tells nobody that it was the model.
 #[test]
 fn an_empty_answer_is_told_with_why_it_ended() {
-    for finish in ["stop", "length"] {
+    for (finish, expected) in [
+        ("stop", "the model's answer is empty (finish_reason stop)"),
+        ("length", "it was cut at 2000 tokens before it said anything"),
+    ] {
         let stub = Stub::always(Reply::finished(json!({ "content": " " }), finish));
         let outcome = Server::start().facts(&stub);
-        let error = outcome.calls.last().and_then(|call| call.error.clone());
-        let expected = format!("the model's answer is empty (finish_reason {finish})");
-        assert_eq!(error, Some(expected));
+        let error = outcome.calls.last().and_then(|call| call.error.clone()).unwrap_or_default();
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 
