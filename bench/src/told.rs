@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Tokens of a prompt.
 const BUDGETS: [i32; 2] = [1000, 4000];
 /// One question of so many is asked.
-const EVERY: usize = 4;
+const EVERY: usize = 2;
 /// Tokens of a memory that prompts tell whole.
 const WHOLE: &str = "100000";
 

@@ -13,10 +13,28 @@ pub const SUMMARY_SHARE: f64 = 0.25;
 const LEAST_CUT: i64 = 24;
 /// The best memory is sure of this part of the room, if that is enough for a passage of it.
 const BEST_PART: i64 = 3;
+/// What a passage is worth beside a whole memory of the same score: its place is that of several short ones, and the
+/// answer may stand elsewhere in the text. Of the labelled rows of RealMem and BEAM, prompts of 1,000, 2,000 and 4,000
+/// tokens tell most at a quarter to a half, and no fewer than with whole memories of any length (docs/context.md).
+const PASSAGE_WORTH: f32 = 1.0 / 3.0;
 /// Where a passage has no room, one of half its length may have, and so on down to this part.
 const LEAST_PART: u32 = 8;
 /// Tokens that joining texts may cost beside those of the texts.
 const SLACK: i64 = 2;
+
+/// What each of these is worth, best first: none more than what stands before it, whatever its own score.
+fn worth(items: &[PromptMemory], is_best_sure: bool) -> Vec<f32> {
+    let mut least = f32::INFINITY;
+    let of_place = |(place, item): (usize, &PromptMemory)| {
+        least = least.min(item.score);
+        match item.can_wait() {
+            _ if place == 0 && is_best_sure => f32::INFINITY,
+            true => least * PASSAGE_WORTH,
+            false => least,
+        }
+    };
+    items.iter().enumerate().map(of_place).collect()
+}
 
 /// The line of something told. Its own lines are indented, so that none can pass for another entry.
 fn line(memory: &Memory<'_>) -> String {
@@ -32,10 +50,10 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// What fits into `share` tokens, and what the message costs then. What is told whole comes before passages: the
-    /// place of one is that of several short memories, of which one may have the answer. Only the first one does not
-    /// wait for them, unless it takes too much. Where a passage has no room, a shorter one may have; a part of a
-    /// conversation is cut at a sentence. What is too long then is passed over. Facts are put before the rest.
+    /// What fits into `share` tokens, and what the message costs then. The best comes first, unless it takes too
+    /// much; passages wait for whole memories of a third of their score. Where a passage has no room, a shorter one
+    /// may have; a part of a conversation is cut at a sentence. What is too long then is passed over. Facts are put
+    /// before the rest.
     pub fn fit(&self, mut items: Vec<PromptMemory>, share: i64) -> (Vec<PromptMemory>, i64) {
         // Lines are counted once; where joining them costs a token more, one more goes.
         let mut lines: Vec<String> = items.iter().map(|item| line(&item.told())).collect();
@@ -45,8 +63,9 @@ impl Block<'_> {
         let mut places: Vec<usize> = (0..items.len()).collect();
         let best_in_full = counts.first().copied().unwrap_or(0);
         let full = self.brief(items.first_mut(), &mut counts, share / BEST_PART);
-        let best_waits = counts.first().is_some_and(|&cost| cost > share / BEST_PART);
-        places.sort_by_key(|&place| (place > 0 || best_waits) && items[place].can_wait());
+        let is_sure = counts.first().is_some_and(|&cost| cost <= share / BEST_PART);
+        let worth = worth(&items, is_sure);
+        places.sort_by(|&left, &right| worth[right].total_cmp(&worth[left]));
         let mut is_kept = vec![false; items.len()];
         let mut is_full = false;
         for place in places {
