@@ -11,7 +11,7 @@ use crate::memory::{follow_ups, scope_settings, session_writer};
 use crate::models::counting;
 use crate::settings::Effective;
 use crate::store::archives::ARCHIVE_RELATION;
-use crate::store::entries::{FactsFrom, NewEntry};
+use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::facts;
 use crate::store::imports::{self, ImportedEntry, Values};
 use crate::store::sessions::Fill;
@@ -141,11 +141,17 @@ fn check_entry<'a>(entry: &'a Entry, body: &'a str, settings: &Content) -> PgRes
     }
     let json = json_of(entry)?;
     let values = read_values(|spi| imports::read_entry(spi, &json))?;
+    let now = pgrx::datum::datetime_support::now();
+    let created_at = match values.created_at {
+        // What was stored once is stored again.
+        Some(at) if entry.is_complete() => at,
+        at => at.map_or(Ok(now), |at| entries::said_at(at, now))?,
+    };
     Ok(Checked {
         entry,
         body,
         json,
-        created_at: values.created_at.unwrap_or_else(pgrx::datum::datetime_support::now),
+        created_at,
         values,
         is_active: state == "active",
         is_turn: entry.kind == "turn",

@@ -37,7 +37,7 @@ pub fn check(turn: Turn, now: TimestampWithTimeZone, settings: &Content) -> PgRe
     text::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::refused)?;
     check_metadata(&turn.metadata, settings)?;
     let markers = markers_of(turn.markers.as_deref(), &turn.content, settings)?;
-    let created_at = entries::finite("created_at", turn.created_at.unwrap_or(now))?;
+    let created_at = turn.created_at.map_or(Ok(now), |at| entries::said_at(at, now))?;
     let expires_at = expiry(now, turn.ttl, settings)?;
     let indexed_text = indexed_text(&turn.content, &turn.metadata);
     Ok(Checked { turn, indexed_text, markers, created_at, expires_at })

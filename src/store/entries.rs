@@ -338,6 +338,24 @@ pub fn embedding_dimension(spi: &Spi, model: &str) -> PgResult<Option<i32>> {
     Ok(of("entries")?.or(of("entry_windows")?))
 }
 
+/// Seconds that a clock may be ahead by, as for `memory-agent import`.
+const AHEAD: f64 = 86_400.0;
+
+/// When something was said: at a time that has come.
+pub fn said_at(
+    at: TimestampWithTimeZone,
+    now: TimestampWithTimeZone,
+) -> PgResult<TimestampWithTimeZone> {
+    let at = finite("created_at", at)?;
+    if at > now + Interval::from_seconds(AHEAD) {
+        return Err(Error::invalid(
+            "created_at has not come yet: it is more than a day ahead",
+            "It is when something was said. Leave it out for now().",
+        ));
+    }
+    Ok(at)
+}
+
 /// Refuses a timestamp that is not finite: it would break every age.
 pub fn finite(what: &str, at: TimestampWithTimeZone) -> PgResult<TimestampWithTimeZone> {
     if at.is_infinity() || at.is_neg_infinity() {

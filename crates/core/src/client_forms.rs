@@ -19,6 +19,8 @@ enum Kind {
     Wrapper(&'static str),
     /// A text that begins like this is the client's to its end.
     Opening(&'static str),
+    /// The same, if it has the second in it: its beginning alone may well be the user's.
+    Summary(&'static str, &'static str),
     /// A text that begins like the first is the client's up to the last of the second: what it found for the question.
     Preface(&'static str, &'static str),
     /// A message that begins like the first and has the second in it is a question of the client's own: neither it nor
@@ -31,7 +33,7 @@ enum Kind {
     Interruption(&'static str),
 }
 
-const FORMS: [Form; 28] = [
+const FORMS: [Form; 37] = [
     form("Claude Code", Kind::Element("system-reminder")),
     form("Claude Code", Kind::Element("command-name")),
     form("Claude Code", Kind::Element("command-message")),
@@ -51,21 +53,41 @@ const FORMS: [Form; 28] = [
         "Claude Code",
         Kind::Opening("This session is being continued from a previous conversation"),
     ),
+    form("Claude Code", Kind::Opening("(no content)")),
     form("Claude Code", Kind::Interruption("[Request interrupted by user]")),
     form("Claude Code", Kind::Interruption("[Request interrupted by user for tool use]")),
+    form("Claude Code", Kind::Task("<session>", "</session>\n\nWrite the title")),
+    form(
+        "Claude Code",
+        Kind::Task("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.", "<summary>"),
+    ),
     form("Cline, Roo Code", Kind::Element("environment_details")),
+    form("Cline, Roo Code", Kind::Element("mode_notice")),
     form("Cline, Roo Code", Kind::Wrapper("task")),
     form("Cline, Roo Code", Kind::Wrapper("feedback")),
     form("Cline, Roo Code", Kind::Wrapper("answer")),
     form("Cline, Roo Code", Kind::Wrapper("user_message")),
+    form("Cline, Roo Code", Kind::Wrapper("user_input")),
     form(
         "Cline, Roo Code",
         Kind::Opening("[ERROR] You did not use a tool in your previous response"),
     ),
     form("Cline, Roo Code", Kind::Result(&["ask_followup_question", "attempt_completion"])),
+    form(
+        "Cline, Roo Code",
+        Kind::Task("Summarize this session for continuation.", "\n\nConversation:\n"),
+    ),
+    form("Cline, Roo Code", Kind::Summary("Context summary:\n\n", "\n## Files\nRead:\n")),
     form("Codex", Kind::Element("environment_context")),
     form("Codex", Kind::Element("user_instructions")),
     form("Codex", Kind::Opening("# AGENTS.md instructions for ")),
+    form(
+        "Codex",
+        Kind::Opening(
+            "Another language model started to solve this problem and produced a summary of",
+        ),
+    ),
+    form("Codex", Kind::Task("You are performing a CONTEXT CHECKPOINT", "handoff summary")),
     form("Open WebUI", Kind::Task("### Task:", "<chat_history>")),
     form("Open WebUI", Kind::Preface(FOUND, "</context>")),
     form("Open WebUI", Kind::Wrapper("user_query")),
@@ -121,7 +143,10 @@ impl Message {
         }
         match wrapped(&text[own.clone()], self.is_wrapped) {
             Some(inside) => {
-                let inside = trimmed(text, own.start + inside.start..own.start + inside.end);
+                let mut inside = trimmed(text, own.start + inside.start..own.start + inside.end);
+                while let Some(Some(next)) = after_element(&text[inside.clone()]) {
+                    inside = trimmed(text, inside.start + next..inside.end);
+                }
                 (!self.is_result && !inside.is_empty()).then_some(inside)
             }
             None => (!self.is_result && !self.is_wrapped).then_some(own),
@@ -134,15 +159,17 @@ impl Message {
     fn without_opening(&mut self, text: &str) -> Option<Option<usize>> {
         let begin = text.trim_start();
         let blanks = text.len() - begin.len();
+        if let Some(end) = after_element(begin) {
+            return Some(Some(blanks + end?));
+        }
         for Form { kind, .. } in &FORMS {
             match kind {
-                Kind::Element(name) => {
-                    if let Some(rest) = after_tag(begin, name) {
-                        let end = rest.find(&format!("</{name}>"))? + name.len() + 3;
-                        return Some(Some(text.len() - rest.len() + end));
-                    }
-                }
                 Kind::Opening(opening) if begin.starts_with(opening) => return None,
+                Kind::Summary(opening, with)
+                    if begin.starts_with(opening) && begin.contains(with) =>
+                {
+                    return None;
+                }
                 Kind::Preface(opening, end) if begin.starts_with(opening) => {
                     return Some(Some(blanks + begin.rfind(end)? + end.len()));
                 }
@@ -180,6 +207,17 @@ fn after_tag<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     }
 }
 
+/// Where the element of a client's ends that begins a text; `Some(None)` where it does not end.
+#[expect(clippy::option_option, reason = "the inner one says that it was cut off")]
+fn after_element(text: &str) -> Option<Option<usize>> {
+    FORMS.iter().find_map(|form| {
+        let Kind::Element(name) = form.kind else { return None };
+        let rest = after_tag(text, name)?;
+        let end = rest.find(&format!("</{name}>"));
+        Some(end.map(|end| text.len() - rest.len() + end + name.len() + 3))
+    })
+}
+
 /// Where the element of a client's begins that ends a text, on a line of its own.
 fn of_closing_element(text: &str) -> Option<usize> {
     let end = text.trim_end();
@@ -199,10 +237,11 @@ fn wrapped(text: &str, loosely: bool) -> Option<Range<usize>> {
     FORMS.iter().find_map(|form| {
         let Kind::Wrapper(name) = form.kind else { return None };
         let inner = end.strip_suffix(&format!("</{name}>"))?;
-        let tag = format!("<{name}>");
-        let start =
-            if loosely { inner.find(&tag)? } else { inner.len() - inner.trim_start().len() };
-        inner[start..].starts_with(&tag).then_some(start + tag.len()..inner.len())
+        let inside = match loosely {
+            true => inner.find(&format!("<{name}>")).map(|at| &inner[at + name.len() + 2..]),
+            false => after_tag(inner.trim_start(), name),
+        }?;
+        Some(inner.len() - inside.len()..inner.len())
     })
 }
 
@@ -254,6 +293,8 @@ mod tests {
             "It ends with `</environment_details>`.",
             "It prints </environment_details>",
             "<system-reminders>x</system-reminders>",
+            "Context summary:\n\nWe bake a cake.",
+            "<session>\nof therapy</session>",
         ] {
             assert_eq!(said(&[text]), [text]);
         }
@@ -287,6 +328,14 @@ mod tests {
                 "[ask_followup_question for 'Which colour?'] Result:\n<answer>\nBlue\n</answer>",
                 "Blue",
             ),
+            (
+                "<user_input mode=\"act\">Use <b> & </user_input> tags</user_input>",
+                "Use <b> & </user_input> tags",
+            ),
+            (
+                "<user_input mode=\"plan\"><mode_notice>The user switched.</mode_notice>\nGo on.</user_input>",
+                "Go on.",
+            ),
         ] {
             assert_eq!(said(&[text]), [expected], "{text}");
         }
@@ -308,8 +357,20 @@ mod tests {
             "[ERROR] You did not use a tool in your previous response! Please retry",
             "### Task:\nName it.\n### Chat History:\n<chat_history>\nUSER: Hi.\n</chat_history>",
             "# AGENTS.md instructions for /work\n\nUse tabs.",
+            "Another language model started to solve this problem and produced a summary of its thinking process.",
+            "(no content)",
+            "Context summary:\n\nA cake.\n\n## Files\nRead:\n- none",
+            "<user_input mode=\"act\">\n</user_input>",
         ] {
             assert_eq!(said(&[text]), [""; 0], "{text}");
+        }
+        for task in [
+            "<session>\nHi.\n</session>\n\nWrite the title in the language of the session.",
+            "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n- An <analysis> and a <summary> block.",
+            "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.",
+            "Summarize this session for continuation. Be concise.\n\nConversation:\n[User]: Hi.",
+        ] {
+            assert!(is_task(task) && said(&[task]).is_empty(), "{task}");
         }
         assert!(is_task("\n### Task:\nName it.\n<chat_history>\n</chat_history>"));
         assert!(
@@ -343,8 +404,10 @@ mod tests {
                 Kind::Opening(text) | Kind::Interruption(text) => {
                     vec![format!("`{}`", text.trim_end())]
                 }
-                Kind::Task(begin, with) | Kind::Preface(begin, with) => {
-                    vec![format!("`{}`", begin.replace('\n', "↵")), format!("`{with}`")]
+                Kind::Task(begin, with)
+                | Kind::Preface(begin, with)
+                | Kind::Summary(begin, with) => {
+                    [begin, with].map(|text| format!("`{}`", text.replace('\n', "↵"))).to_vec()
                 }
                 Kind::Result(asking) => asking.iter().map(|name| format!("`{name}`")).collect(),
             };

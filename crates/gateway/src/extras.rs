@@ -16,6 +16,8 @@ const OF_CALLERS: [&str; 2] = ["x-memory-token", "x-memory-user"];
 /// Where clients name their conversation: Claude Code, Codex (which has written it in two ways), Open WebUI.
 const SESSIONS: [&str; 4] =
     ["x-claude-code-session-id", "session-id", "session_id", "x-openwebui-chat-id"];
+/// What clients send along when an agent of theirs asks, and not the user: Claude Code, Codex.
+const AGENTS: [&str; 2] = ["x-claude-code-agent-id", "x-openai-subagent"];
 /// Most of an unknown name that is repeated.
 const SHOWN: usize = 40;
 
@@ -75,7 +77,8 @@ impl Extras {
             }
         };
         let is_forgotten = match field("store")? {
-            None => false,
+            // What a model tells an agent is not what the user says.
+            None => AGENTS.iter().any(|name| headers.contains_key(*name)),
             Some(Value::Bool(store)) => !store,
             Some(Value::String(store)) if store.eq_ignore_ascii_case("true") => false,
             Some(Value::String(store)) if store.eq_ignore_ascii_case("false") => true,
@@ -188,6 +191,19 @@ mod tests {
             assert_eq!(extras(&format!("{{{field}}}"), &HeaderMap::new()), Err(problem.to_owned()));
         }
     }
+
+    #[test]
+    fn what_agents_of_the_clients_are_told_is_not_stored() {
+        let nothing = HeaderMap::new();
+        assert!(!extras("{}", &nothing).unwrap().is_forgotten);
+        for name in AGENTS {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, "a1".parse().unwrap());
+            assert!(extras("{}", &headers).unwrap().is_forgotten, "{name}");
+            assert!(!extras(r#"{"memory_store":true}"#, &headers).unwrap().is_forgotten, "{name}");
+        }
+    }
+
     #[test]
     fn an_option_that_does_not_exist_is_refused() {
         let nothing = HeaderMap::new();

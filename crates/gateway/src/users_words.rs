@@ -111,10 +111,11 @@ impl UsersWords {
     /// client's, which is all that is asked.
     pub fn among(form: &Form, body: &str, messages: &Array<'_>) -> Self {
         let mut said = Self::default();
-        let mut earlier = Vec::new();
+        let (mut earlier, mut is_followed) = (Vec::new(), false);
         for (at, text) in messages.0.iter().enumerate().rev() {
             let Some(message) = Object::read(body, text) else { continue };
             let role = message.text("role").unwrap_or_default();
+            let instructs = matches!(role.as_str(), "system" | "developer");
             if said.asked.is_some() {
                 let content = match role.as_str() {
                     "user" => users(form, body, &message).map(|own| own.0),
@@ -138,12 +139,13 @@ impl UsersWords {
             }
             match &mut said.asked {
                 Some(asked) => {
-                    asked.is_followed = at + 1 < messages.0.len();
+                    asked.is_followed = is_followed;
                     said.at = at;
                 }
                 None => {
-                    let is_other = matches!(role.as_str(), "assistant" | "system" | "developer");
-                    said.continues |= !is_other;
+                    // Instructions that a client puts behind the user's message are no step of a loop.
+                    is_followed |= !instructs;
+                    said.continues |= !instructs && role != "assistant";
                 }
             }
         }
@@ -301,6 +303,18 @@ mod tests {
             let request = read(&COMPLETIONS, &json!([task, hello]));
             assert!(!request.is_task);
             assert_eq!(request.asked.unwrap().messages, json!([hello]));
+        }
+    }
+
+    #[test]
+    fn instructions_behind_the_users_message_are_no_step_of_a_loop() {
+        let hello = json!({"role": "user", "content": "Hello."});
+        for (role, is_followed) in
+            [("system", false), ("developer", false), ("assistant", true), ("tool", true)]
+        {
+            let next = json!({"role": role, "content": "x"});
+            let request = read(&MESSAGES, &json!([hello, next]));
+            assert_eq!(request.asked.unwrap().is_followed, is_followed, "{role}");
         }
     }
 

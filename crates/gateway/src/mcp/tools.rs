@@ -7,6 +7,7 @@ use super::shapes::{
 };
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use rmcp::schemars::JsonSchema;
+use serde_json::Value;
 use std::sync::{Arc, LazyLock};
 
 pub const SEARCH_MEMORIES: &str = "search_memories";
@@ -136,8 +137,30 @@ fn tool<Arguments: JsonSchema + 'static, Answer: JsonSchema + 'static>(
         .with_output_schema::<Answer>()
         .with_title(title)
         .with_annotations(effect.into());
-    tool.input_schema = Arc::new(plain((*tool.input_schema).clone()));
+    tool.input_schema = Arc::new(without_formats(plain((*tool.input_schema).clone())));
+    tool.output_schema =
+        tool.output_schema.map(|schema| Arc::new(without_formats((*schema).clone())));
     tool
+}
+
+/// A schema without formats of numbers: those of Rust's types have names that clients warn of.
+fn without_formats(mut schema: JsonObject) -> JsonObject {
+    fn visit(value: &mut Value) {
+        match value {
+            Value::Object(object) => {
+                // Beside the name of a type; else it is the name of a property.
+                if object.contains_key("type") && object.get("format").is_some_and(Value::is_string)
+                {
+                    object.remove("format");
+                }
+                object.values_mut().for_each(visit);
+            }
+            Value::Array(values) => values.iter_mut().for_each(visit),
+            _ => {}
+        }
+    }
+    schema.values_mut().for_each(visit);
+    schema
 }
 
 #[cfg(test)]
@@ -157,6 +180,8 @@ mod tests {
             }
             assert!(!schema.to_string().contains("\\n"), "{schema}");
             assert!(tool.output_schema.is_some() && tool.annotations.is_some(), "{}", tool.name);
+            let both = format!("{schema}{:?}", tool.output_schema);
+            assert!(!both.contains("\"format\""), "{both}");
         }
     }
 }

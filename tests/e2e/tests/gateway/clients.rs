@@ -21,6 +21,8 @@ pub fn python(script: &str, arguments: &[&str]) -> Json {
         // mem0's client writes a file on its user, and would report what it is used for.
         .env("MEM0_DIR", scratch.join("mem0"))
         .env("MEM0_TELEMETRY", "False")
+        // LiteLLM would fetch a list of prices.
+        .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

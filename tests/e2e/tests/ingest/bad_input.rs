@@ -115,11 +115,11 @@ fn control_characters_and_sql_are_just_text() {
 }
 
 #[test]
-fn a_turn_of_the_future_is_as_fresh_as_now() {
+fn what_a_clock_ahead_stored_is_as_fresh_as_now() {
     let mut client = shared().database("future").connect();
     run(
         &mut client,
-        "SELECT memory_ingest('s', 'user', 'The rocket lands.', created_at => now() + interval '10 years')",
+        "SELECT memory_ingest('s', 'user', 'The rocket lands.', created_at => now() + interval '23 hours')",
     );
     let rows = recall(&mut client, "'rocket'");
     assert_eq!(rows[0].recency, 1.0);
@@ -130,6 +130,29 @@ fn a_turn_of_the_future_is_as_fresh_as_now() {
     let rows = recall(&mut client, "'rocket starts', top_k => 2, rerank => false");
     assert_eq!(rows.len(), 2);
     assert!(rows.iter().all(|row| row.score.is_finite() && (0.0..=1.0).contains(&row.recency)));
+}
+
+#[test]
+fn nothing_was_said_at_a_time_that_has_not_come() {
+    let mut client = shared().database("not_yet").connect();
+    for call in [
+        "memory_ingest('s', 'user', 'It lands.', created_at => {at})",
+        "memory_ingest_batch(jsonb_build_array(jsonb_build_object('role', 'user', 'content', 'It lands.', \
+            'created_at', {at})), 's')",
+        "memory_add('It lands.', infer => false, created_at => {at})",
+        "memory_import_markdown('x.md', format(E'---\\nrole: user\\ncreated_at: %s\\n---\\nIt lands.', \
+            to_json({at}) #>> '{}'))",
+    ] {
+        let at = |hours: u32| call.replace("{at}", &format!("now() + interval '{hours} hours'"));
+        let refused = client.query(&format!("SELECT {}", at(25)), &[]);
+        let error = expect_error(refused, "22023");
+        assert!(error.contains("more than a day ahead"), "{call}: {error}");
+        run(&mut client, &format!("SELECT {}", at(23)));
+    }
+    // What was stored once comes back, whatever it says.
+    let file = "E'---\\nmemory_agent: 1\\nid: 01900000-0000-7000-8000-000000000001\\nrole: user\\nkind: turn\\n\
+                conversation_id: s\\ncreated_at: 2940-01-01T00:00:00Z\\n---\\nIt landed.\\n'";
+    run(&mut client, &format!("SELECT memory_import_markdown('', {file})"));
 }
 
 #[test]

@@ -64,6 +64,39 @@ fn what_has_no_known_format_is_refused_as_a_whole() {
 }
 
 #[test]
+fn messages_of_the_same_time_are_told_apart() {
+    let line = |minute: u32, role: &str, content: &str, session: &str| {
+        format!(
+            r#"{{"role": "{role}", "content": "{content}", "session_id": "{session}", "created_at": "2026-01-31T10:0{minute}:00Z"}}"#
+        )
+    };
+    // Others stand between them.
+    let lines = [
+        line(0, "user", "Yes.", "s"),
+        line(5, "assistant", "Fine.", "s"),
+        line(0, "user", "No.", "s"),
+        line(0, "assistant", "Yes.", "s"),
+        line(0, "user", "Yes.", "t"),
+        line(4, "user", "Yes.", "s"),
+        // The same once more, as where two exports overlap.
+        line(0, "user", "Yes.", "s"),
+    ];
+    let mut ids = Vec::new();
+    let take = |Piece { what, .. }| {
+        let What::Memory(ready) = what else { panic!("a memory") };
+        ids.push(ready.id);
+        true
+    };
+    let reading =
+        Reading { format: None, from_user: &mut None, is_given: false, extracts: false, take };
+    reading.read(lines.join("\n").as_bytes()).unwrap();
+    let last = ids.pop();
+    assert_eq!(last, ids.first().copied());
+    let distinct: std::collections::HashSet<Uuid> = ids.iter().copied().collect();
+    assert_eq!((ids.len(), distinct.len()), (6, 6));
+}
+
+#[test]
 fn bad_lines_do_not_stop_the_rest() {
     let text = "\u{feff}{\"role\": \"user\", \"content\": \"A\"}\n\n{broken\n\
                 {\"role\": \"user\", \"content\": 1}\n{\"role\": \"user\", \"content\": \"A\"}";

@@ -162,6 +162,8 @@ fn the_client_for_typescript() {
         let mut node = Command::new("node");
         let script = ["--input-type=module", "-e", include_str!("client.mjs"), "--"];
         node.args(script).arg(&home).arg(server.to_string());
-        check(&output(&mut node), PREVIOUS);
+        let found = output(&mut node);
+        assert_eq!(found["warned"], json!([]));
+        check(&found, PREVIOUS);
     }
 }

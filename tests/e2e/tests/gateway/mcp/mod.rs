@@ -3,6 +3,7 @@
 mod clients;
 mod config;
 mod http;
+mod scenarios;
 mod stdio;
 
 use crate::cluster;
