@@ -86,6 +86,7 @@ mod replacements;
 pub mod rerank_passage;
 pub mod retry;
 pub mod rewrite;
+pub mod row_json;
 pub mod score;
 mod sections;
 mod sentences;
