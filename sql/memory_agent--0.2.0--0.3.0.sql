@@ -662,8 +662,9 @@ CREATE FUNCTION memory_spent_today()
 
 CREATE FUNCTION memory_ingest_once(
     session_id text, role text, content text, request_key text DEFAULT NULL, user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}')
-    RETURNS TABLE (id uuid, is_new boolean)
+    agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}', history jsonb DEFAULT NULL,
+    replaces uuid[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, is_new boolean, replaced uuid[], answers uuid[])
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'memory_ingest_once_wrapper';
 
@@ -714,8 +715,8 @@ COMMENT ON FUNCTION memory_spent_today() IS
     'Tokens of language models that all callers of the gateway have spent since midnight UTC (memory_spend), including callers without a token. Only for administrators.';
 COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint, bigint) IS
     'Adds tokens of a language model to what the caller with this SHA-256 has spent today (UTC), and returns the sum. at_most: tokens is a guess before a call and is reserved; add nothing and return NULL once this much is spent. reserved: tokens is what the call took, in the place of so many reserved tokens; never more is taken back than is reserved. The spending of callers that did not come for a week is forgotten. Needs the level gateway. Errors: 22023 for negative numbers, 25006 in a read-only transaction, 42501.';
-COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb) IS
-    'Stores a turn unless it is stored already, and returns its id and whether it is new. It is stored already if the session has a turn of the last day with the same role and request_key (for role user also with the same content), or, for role user, if the session''s latest turn of that role has the same content. An empty request_key counts as none, an expired turn as not stored.';
+COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb, jsonb, uuid[]) IS
+    'Stores a turn unless it is stored already, and returns its id and whether it is new. It is stored already if the session has a turn of the last day with the same role and request_key (for role user also with the same content), or, for role user, if the session''s latest turn of that role has the same content. An empty request_key counts as none, an expired turn as not stored. history, for role user: the messages before it as the client sent them, a JSON array as in memory_augment. Where they are the beginning of what is stored of the session, and the stored conversation goes on with another message and its answers and nothing after those, the client took these back: the new turn supersedes that message, its answers end, and replaced returns the ids of both. Where it goes on with the same message, answers returns the ids of its answers. In all other cases nothing is taken back. replaces, for role assistant: those ids, which the new turn supersedes. Errors: 22023.';
 
 -- === Comments ===
 

@@ -97,6 +97,7 @@ pub mod signature;
 pub mod statement_check;
 pub mod summarize;
 mod summary_prompts;
+pub mod taken_back;
 pub mod text;
 pub mod time_phrases;
 pub mod tokens;

@@ -24,6 +24,8 @@ pub const MODEL_BYTES: usize = 200;
 pub const MAX_TEXTS: usize = 10_000;
 pub const MAX_TURNS: usize = 10_000;
 pub const MAX_MESSAGES: usize = 10_000;
+/// Most turns that one takes the place of.
+pub const MAX_REPLACED: usize = 1_000;
 pub const MAX_METADATA_COLUMNS: usize = 48;
 /// Most columns whose texts follow that of the content column.
 pub const MAX_CONTENT_COLUMNS: usize = 8;
@@ -94,7 +96,7 @@ const fn of(functions: &'static [&'static str], name: &'static str, limit: Limit
 }
 
 /// Every argument that can be too large.
-pub const ARGUMENTS: [Argument; 63] = [
+pub const ARGUMENTS: [Argument; 65] = [
     every("user_id", Limit::Bytes(ID_BYTES)),
     every("agent_id", Limit::Bytes(ID_BYTES)),
     every("session_id", Limit::Bytes(ID_BYTES)),
@@ -156,6 +158,8 @@ pub const ARGUMENTS: [Argument; 63] = [
     every("hash", Limit::Bytes(64)),
     every("level", Limit::Bytes(WORD_BYTES)),
     every("request_key", Limit::Bytes(ID_BYTES)),
+    every("history", Limit::Bytes(32 * MIB)),
+    every("replaces", Limit::List { most: MAX_REPLACED, bytes: 32_768 }),
     every("token_hash", Limit::Bytes(64)),
     of(&["memory_wait"], "timeout", Limit::Bytes(WORD_BYTES)),
 ];
@@ -163,7 +167,11 @@ pub const ARGUMENTS: [Argument; 63] = [
 /// What is counted inside of arguments.
 pub const PARTS: [Part; 9] = [
     Part { functions: &["memory_ingest_batch"], what: "turns", most: MAX_TURNS },
-    Part { functions: &["memory_augment", "memory_chat"], what: "messages", most: MAX_MESSAGES },
+    Part {
+        functions: &["memory_augment", "memory_chat", "memory_ingest_once"],
+        what: "messages",
+        most: MAX_MESSAGES,
+    },
     Part {
         functions: &["memory_recall", "memory_explain"],
         what: "entries of a list in the filter",
