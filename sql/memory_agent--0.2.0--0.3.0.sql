@@ -64,7 +64,7 @@ COMMENT ON FUNCTION memory_agent.renew_levels() IS
 
 -- === Numbers as drivers send them ===
 
--- Functions whose arguments were integer and real, and memory_erase, which has one argument more.
+-- Functions whose arguments were integer and real, and memory_erase and memory_attach, which have more arguments.
 DO $replaced$
 DECLARE
     narrow pg_catalog.regprocedure;
@@ -81,7 +81,7 @@ BEGIN
          WHERE p.proname OPERATOR(pg_catalog.=) ANY (ARRAY[
                    'memory_recall', 'memory_explain', 'memory_context', 'memory_augment', 'memory_chat',
                    'memory_list_documents', 'memory_search_archive', 'memory_summarize',
-                   'memory_reserve_tokens', 'memory_erase']::pg_catalog.name[])
+                   'memory_reserve_tokens', 'memory_erase', 'memory_attach']::pg_catalog.name[])
     LOOP
         EXECUTE pg_catalog.concat('DROP FUNCTION ', narrow);
     END LOOP;
@@ -241,15 +241,24 @@ CREATE FUNCTION memory_count_tokens(text text, encoding text)
     AS 'MODULE_PATHNAME', 'memory_count_tokens_as_wrapper';
 
 CREATE FUNCTION memory_attach(
-    relation regclass, content_column text, extract_facts boolean,
+    relation regclass, content_column text, user_id_column text DEFAULT NULL,
     session_id_column text DEFAULT NULL, role text DEFAULT 'user',
     metadata_columns text[] DEFAULT '{}', created_at_column text DEFAULT NULL,
     embed text DEFAULT 'async', backfill boolean DEFAULT true, role_column text DEFAULT NULL,
-    user_id text DEFAULT NULL, agent_id text DEFAULT NULL, user_id_column text DEFAULT NULL)
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL, extract_facts boolean DEFAULT false,
+    condition text DEFAULT NULL, content_path text DEFAULT NULL, role_path text DEFAULT NULL,
+    role_map jsonb DEFAULT '{}', more_content_columns text[] DEFAULT '{}')
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'memory_attach_extracting_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_attach_table_wrapper';
 
 ALTER TABLE memory_agent.attachments ADD COLUMN extract_facts boolean NOT NULL DEFAULT false;
+ALTER TABLE memory_agent.attachments ADD COLUMN condition text;
+ALTER TABLE memory_agent.attachments ADD COLUMN condition_names text[] NOT NULL DEFAULT '{}';
+ALTER TABLE memory_agent.attachments ADD COLUMN condition_columns text[] NOT NULL DEFAULT '{}';
+ALTER TABLE memory_agent.attachments ADD COLUMN more_content_columns text[] NOT NULL DEFAULT '{}';
+ALTER TABLE memory_agent.attachments ADD COLUMN content_path text;
+ALTER TABLE memory_agent.attachments ADD COLUMN role_path text;
+ALTER TABLE memory_agent.attachments ADD COLUMN role_map jsonb NOT NULL DEFAULT '{}';
 
 -- === Global memory has a name ===
 
@@ -653,8 +662,9 @@ CREATE FUNCTION memory_spent_today()
 
 CREATE FUNCTION memory_ingest_once(
     session_id text, role text, content text, request_key text DEFAULT NULL, user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}')
-    RETURNS TABLE (id uuid, is_new boolean)
+    agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}', history jsonb DEFAULT NULL,
+    replaces uuid[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, is_new boolean, replaced uuid[], answers uuid[])
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'memory_ingest_once_wrapper';
 
@@ -705,8 +715,8 @@ COMMENT ON FUNCTION memory_spent_today() IS
     'Tokens of language models that all callers of the gateway have spent since midnight UTC (memory_spend), including callers without a token. Only for administrators.';
 COMMENT ON FUNCTION memory_spend(bytea, bigint, bigint, bigint) IS
     'Adds tokens of a language model to what the caller with this SHA-256 has spent today (UTC), and returns the sum. at_most: tokens is a guess before a call and is reserved; add nothing and return NULL once this much is spent. reserved: tokens is what the call took, in the place of so many reserved tokens; never more is taken back than is reserved. The spending of callers that did not come for a week is forgotten. Needs the level gateway. Errors: 22023 for negative numbers, 25006 in a read-only transaction, 42501.';
-COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb) IS
-    'Stores a turn unless it is stored already, and returns its id and whether it is new. It is stored already if the session has a turn of the last day with the same role and request_key (for role user also with the same content), or, for role user, if the session''s latest turn of that role has the same content. An empty request_key counts as none, an expired turn as not stored.';
+COMMENT ON FUNCTION memory_ingest_once(text, text, text, text, text, text, jsonb, jsonb, uuid[]) IS
+    'Stores a turn unless it is stored already, and returns its id and whether it is new. It is stored already if the session has a turn of the last day with the same role and request_key (for role user also with the same content), or, for role user, if the session''s latest turn of that role has the same content. An empty request_key counts as none, an expired turn as not stored. history, for role user: the messages before it as the client sent them, a JSON array as in memory_augment. Where they are the beginning of what is stored of the session, and the stored conversation goes on with another message and its answers and nothing after those, the client took these back: the new turn supersedes that message, its answers end, and replaced returns the ids of both. Where it goes on with the same message, answers returns the ids of its answers. In all other cases nothing is taken back. replaces, for role assistant: those ids, which the new turn supersedes. Errors: 22023.';
 
 -- === Comments ===
 
@@ -849,18 +859,23 @@ COMMENT ON COLUMN memory_agent.entries.session_id IS 'NULL is the user''s global
 COMMENT ON FUNCTION memory_agent.history_is_open() IS
     'Whether this session now runs a statement of the extension that may change history: one that seals rows or erases bodies.';
 COMMENT ON COLUMN memory_agent.history.erased_by IS 'The row of op erase that removed body, salt and reason.';
-COMMENT ON FUNCTION memory_attach(regclass,text,text,text,text,text[],text,text,boolean,text,text,text) IS
-    'Makes the rows of a table memory, by statement triggers: a row is an entry of kind turn, an UPDATE of its content supersedes the entry, DELETE and TRUNCATE end it. Returns the job that takes in the existing rows, NULL with backfill => false. content_column: the text. user_id_column: the user that a row belongs to; without it, the writer of the row. user_id: the user of all rows, also ''*''. session_id_column: the session; NULL is global memory. role, role_column: as in memory_ingest. metadata_columns: columns that become metadata. created_at_column: the time from which a row is true. embed: async (by the worker), sync (in the statement), off. agent_id: default memory_agent.agent_id, else ''default''. A row without content or user has no entry; a row that cannot be stored is refused with a WARNING and a dead job. Attaching a table again applies the new arguments, makes missing triggers and reads all rows. Errors: 42501 unless the caller has the level admin and owns the table; 0A000 for views, foreign and temporary tables, inheritance; 55000 without a primary key; 42703 for an unknown column, 42804 for one of the wrong type; 42710 if another attached table has the rows or the name; 22004 without a content_column, 22023.';
-COMMENT ON FUNCTION memory_attach(regclass,text,boolean,text,text,text[],text,text,boolean,text,text,text,text) IS
-    'memory_attach that says whether facts are extracted. extract_facts: with true, an LLM extracts facts from rows of role user, as from messages, by the next sweep of the worker (memory_agent.sweep_interval), whatever memory_agent.extraction says; rows that are entries already keep what was decided. The facts are memories of their own: they stay when a row is deleted, until they are forgotten or erased. Errors: those of memory_attach, and 22023 with extract_facts if nothing says whose the rows are.';
+COMMENT ON FUNCTION memory_attach(regclass,text,text,text,text,text[],text,text,boolean,text,text,text,boolean,text,text,text,jsonb,text[]) IS
+    'Makes the rows of a table memory, by triggers: a row is an entry of kind turn, an UPDATE of its content supersedes the entry, DELETE and TRUNCATE end it. Returns the job that takes in the existing rows, NULL with backfill => false. content_column: the text. user_id_column: the user that a row belongs to; without it, the writer of the row. user_id: the user of all rows, also ''*''. session_id_column: the session; NULL is global memory. role, role_column: as in memory_ingest. metadata_columns: columns that become metadata. created_at_column: the time from which a row is true. embed: async (by the worker), sync (in the statement), off. agent_id: default memory_agent.agent_id, else ''default''. extract_facts: with true, an LLM extracts facts from rows of role user, as from messages, by the next sweep of the worker (memory_agent.sweep_interval), whatever memory_agent.extraction says; rows that are entries already keep what was decided. The facts are memories of their own: they stay when a row is deleted, until they are forgotten or erased. condition: an expression over the columns of a row, with immutable functions and no sub-select; while it is not true, the row has no entry. content_path: keys with points between them, the place of the text in a content that is JSON; lists of parts are one text. role_path: likewise the place of the role, in role_column or else in content_column. role_map: a JSON object from the roles of the table to those of memory_ingest, null for rows that are not remembered. more_content_columns: at most 8 columns whose texts follow that of content_column, each on a line of its own. A row without content or user has no entry; a row that cannot be stored or read is refused with a WARNING and a dead job. Attaching a table again applies the new arguments, makes missing triggers and reads all rows. Errors: 42501 unless the caller has the level admin and owns the table; 0A000 for views, foreign and temporary tables, inheritance; 55000 without a primary key; 42703 for an unknown column, 42804 for one of the wrong type; 42710 if another attached table has the rows or the name; 22004 without a content_column; 22023, also for a condition that is none, and with extract_facts if nothing says whose the rows are.';
 COMMENT ON FUNCTION memory_detach(text,boolean) IS
     'Ends the attachment of a table: drops the triggers and cancels its jobs. relation: the table, or the name of a dropped table. forget: also end the entries of its rows, which otherwise stay as they are. Returns the number of entries that ended. Errors: 42704 if it is not attached, 42501 unless the caller has the level admin and owns the table.';
 COMMENT ON FUNCTION memory_agent.attached_rows() IS
     'The trigger function of attached tables. Only memory_attach creates its triggers.';
 COMMENT ON COLUMN memory_agent.attachments.user_id IS 'The user of every row; NULL if a column or the writer of the row decides.';
 COMMENT ON COLUMN memory_agent.attachments.relation_oid IS 'The table; out of date after a dump and restore, when the names apply.';
-COMMENT ON COLUMN memory_agent.attachments.column_numbers IS 'The numbers of the columns for content, user, session, time, role and metadata, 0 for none: they stay valid when a column is renamed.';
+COMMENT ON COLUMN memory_agent.attachments.column_numbers IS 'The numbers of the columns for content, user, session, time, role, metadata, more content and the condition, 0 for none: they stay valid when a column is renamed.';
 COMMENT ON COLUMN memory_agent.attachments.extract_facts IS 'Whether an LLM extracts facts from rows of role user.';
+COMMENT ON COLUMN memory_agent.attachments.condition IS 'The condition under which rows are remembered, as PostgreSQL prints it; NULL for all rows.';
+COMMENT ON COLUMN memory_agent.attachments.condition_names IS 'The names that columns have in the condition.';
+COMMENT ON COLUMN memory_agent.attachments.condition_columns IS 'The names that these columns have now.';
+COMMENT ON COLUMN memory_agent.attachments.more_content_columns IS 'Columns whose texts follow that of content_column.';
+COMMENT ON COLUMN memory_agent.attachments.content_path IS 'Where the text stands in a content that is JSON.';
+COMMENT ON COLUMN memory_agent.attachments.role_path IS 'Where the role stands in the JSON of role_column, or else of content_column.';
+COMMENT ON COLUMN memory_agent.attachments.role_map IS 'The roles that those of the table stand for; null for rows that are not remembered.';
 COMMENT ON FUNCTION memory_update(uuid,text,text) IS
     'Gives a turn, a fact or a document a new text and returns the id of the new version, or id if it already has the text and for a document, which keeps its id and gets new chunks. The old row becomes inactive (superseded) at now(); recall with as_of before that still finds it. The new version keeps session, role, metadata, key, expiry, sources and, if it is a turn, its place in the conversation; it is embedded as by memory_ingest, and markers that were detected in the old text are detected again in the new text. If a fact of the scope already says the same, it becomes the replacement, and its id is returned. content: 1 byte to memory_agent.max_content_bytes. Errors: 42704 if the user has no such entry or document, 55000 for an inactive entry, a forgotten document or one that another transaction has just changed, 23505 if another document has the text, 42809 for a chunk of a document, an archived conversation, a row of an attached table or only the source of facts, 22004 for an id that is NULL, 22023, 25006 in a read-only transaction, 42501.';
 COMMENT ON FUNCTION memory_forget(uuid,text,text) IS

@@ -260,11 +260,20 @@ CREATE TABLE memory_agent.attachments (
     user_id            text,
     agent_id           text NOT NULL DEFAULT 'default',
     role_column        text,
-    -- The table and its columns by number: content, user, session, time, role, metadata.
+    -- The table and its columns by number: content, user, session, time, role, metadata, more content, condition.
     relation_oid       oid,
     column_numbers     smallint[] NOT NULL DEFAULT '{}',
     -- Whether facts are extracted from what users say in the rows.
-    extract_facts      boolean NOT NULL DEFAULT false
+    extract_facts      boolean NOT NULL DEFAULT false,
+    -- Which rows are remembered: the condition, the names that columns have in it, and those that they have now.
+    condition          text,
+    condition_names    text[] NOT NULL DEFAULT '{}',
+    condition_columns  text[] NOT NULL DEFAULT '{}',
+    -- How contents and roles are read.
+    more_content_columns text[] NOT NULL DEFAULT '{}',
+    content_path       text,
+    role_path          text,
+    role_map           jsonb NOT NULL DEFAULT '{}'
 );
 
 CREATE TABLE memory_agent.grants (

@@ -6,19 +6,11 @@ CREATE FUNCTION memory_attach(
     session_id_column text DEFAULT NULL, role text DEFAULT 'user',
     metadata_columns text[] DEFAULT '{}', created_at_column text DEFAULT NULL,
     embed text DEFAULT 'async', backfill boolean DEFAULT true, role_column text DEFAULT NULL,
-    user_id text DEFAULT NULL, agent_id text DEFAULT NULL)
+    user_id text DEFAULT NULL, agent_id text DEFAULT NULL, extract_facts boolean DEFAULT false,
+    condition text DEFAULT NULL, content_path text DEFAULT NULL, role_path text DEFAULT NULL,
+    role_map jsonb DEFAULT '{}', more_content_columns text[] DEFAULT '{}')
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'memory_attach_wrapper';
-
--- It says whether facts are extracted, and has the users' column last: so no call fits both.
-CREATE FUNCTION memory_attach(
-    relation regclass, content_column text, extract_facts boolean,
-    session_id_column text DEFAULT NULL, role text DEFAULT 'user',
-    metadata_columns text[] DEFAULT '{}', created_at_column text DEFAULT NULL,
-    embed text DEFAULT 'async', backfill boolean DEFAULT true, role_column text DEFAULT NULL,
-    user_id text DEFAULT NULL, agent_id text DEFAULT NULL, user_id_column text DEFAULT NULL)
-    RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'memory_attach_extracting_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_attach_table_wrapper';
 
 CREATE FUNCTION memory_detach(relation text, forget boolean DEFAULT false)
     RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE

@@ -32,7 +32,8 @@ CREATE FUNCTION memory_spent_today()
 
 CREATE FUNCTION memory_ingest_once(
     session_id text, role text, content text, request_key text DEFAULT NULL, user_id text DEFAULT NULL,
-    agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}')
-    RETURNS TABLE (id uuid, is_new boolean)
+    agent_id text DEFAULT NULL, metadata jsonb DEFAULT '{}', history jsonb DEFAULT NULL,
+    replaces uuid[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, is_new boolean, replaced uuid[], answers uuid[])
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'memory_ingest_once_wrapper';

@@ -95,7 +95,7 @@ unsafe fn check_one(
             // SAFETY: a jsonb of bounded size, as its text.
             within(name, unsafe { printed_bytes(datum) }, most, limit)
         }
-        pg_sys::TEXTARRAYOID => {
+        pg_sys::TEXTARRAYOID | pg_sys::UUIDARRAYOID => {
             // Each element has a header of its own and is aligned.
             let around = elements.unwrap_or(0).saturating_mul(8) + 64;
             within(name, stored.saturating_sub(around), most, limit)?;

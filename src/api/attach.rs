@@ -3,14 +3,16 @@
 
 use crate::api::prelude::*;
 use crate::memory::endpoints;
-use crate::pg::sql_types;
+use crate::pg::{condition, sql_types};
 use crate::settings::{Identity, IdentityMode, LlmLimits};
 use crate::store::attached_entries as entries;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, Place, Table};
-use crate::store::attachments::{self, Definition, Embed, Listed};
+use crate::store::attachments::{self, Definition, Embed, JsonPlace, Listed, Reading};
 use crate::store::entries::new_id;
+use memory_agent_core::row_json::{Path, RoleMap};
 
+/// As 0.1.0 and 0.2.0 knew it.
 #[pg_extern(sql = false)]
 fn memory_attach(
     limits: WithinLimits,
@@ -27,11 +29,11 @@ fn memory_attach(
     user_id: Option<String>,
     agent_id: Option<String>,
 ) -> PgResult<Option<Uuid>> {
-    memory_attach_extracting(
+    memory_attach_table(
         limits,
         relation,
         content_column,
-        Some(false),
+        user_id_column,
         session_id_column,
         role,
         metadata_columns,
@@ -41,17 +43,21 @@ fn memory_attach(
         role_column,
         user_id,
         agent_id,
-        user_id_column,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
     )
 }
 
-/// `memory_attach` that says whether facts are extracted from the rows.
 #[pg_extern(sql = false)]
-fn memory_attach_extracting(
+fn memory_attach_table(
     _limits: WithinLimits,
     relation: Option<pg_sys::Oid>,
     content_column: Option<String>,
-    extract_facts: Option<bool>,
+    user_id_column: Option<String>,
     session_id_column: Option<String>,
     role: Option<String>,
     metadata_columns: Option<Vec<Option<String>>>,
@@ -61,10 +67,15 @@ fn memory_attach_extracting(
     role_column: Option<String>,
     user_id: Option<String>,
     agent_id: Option<String>,
-    user_id_column: Option<String>,
+    extract_facts: Option<bool>,
+    condition: Option<String>,
+    content_path: Option<String>,
+    role_path: Option<String>,
+    role_map: Option<JsonbText>,
+    more_content_columns: Option<Vec<Option<String>>>,
 ) -> PgResult<Option<Uuid>> {
     identity::require(Level::Admin)?;
-    let definition = Definition {
+    let mut definition = Definition {
         content_column: content_column.ok_or_else(|| {
             Error::null("content_column is NULL", "Name the column whose text is remembered.")
         })?,
@@ -78,6 +89,15 @@ fn memory_attach_extracting(
         role: role.unwrap_or_else(|| "user".to_owned()),
         embed: Embed::read(embed.as_deref().unwrap_or("async"))?,
         extract_facts: extract_facts.unwrap_or(false),
+        reading: Reading {
+            more_content_columns: sql_types::without_nulls(
+                more_content_columns.unwrap_or_default(),
+            )?,
+            content_path: place("content_path", content_path)?,
+            role_path: place("role_path", role_path)?,
+            role_map: role_map.map_or_else(|| Ok(RoleMap::default()), read_role_map)?,
+            ..Reading::default()
+        },
     };
     if definition.extract_facts && definition.is_without_users() {
         return Err(Error::invalid(
@@ -89,6 +109,9 @@ fn memory_attach_extracting(
     let table = table(relation)?;
     table.check_owner()?;
     table.check()?;
+    if let Some(condition) = condition {
+        add_condition(&table, &condition, &mut definition.reading)?;
+    }
     roles::read_as_owner(|spi| check_columns(spi, &table, &definition))?;
     if definition.is_without_users() && definition.session_id_column.is_some() {
         notice!(
@@ -105,7 +128,7 @@ fn memory_attach_extracting(
     let user_id = intake_user(&definition)?;
     let id = save(&table, &definition)?;
     let caller = Spi::read_write()?;
-    for (oid, name) in tables::tree(&caller, table.oid)? {
+    for (oid, name, is_partitioned) in tables::tree(&caller, table.oid)? {
         if tables::attachment_of(&caller, oid)?.is_some_and(|other| other != id) {
             return Err(Error::duplicate(
                 format!("{name} is a partition of {} and attached by itself", table.name),
@@ -113,7 +136,7 @@ fn memory_attach_extracting(
             ));
         }
         let place = if oid == table.oid { Place::Whole } else { Place::Part };
-        tables::create_triggers(&caller, &name, id, place)?;
+        tables::create_triggers(&caller, &name, id, place, is_partitioned)?;
     }
     drop(caller);
     debug1!("memory_agent: attach relation={} id={id}", table.name);
@@ -164,10 +187,46 @@ fn default_agent() -> String {
     Identity::current().agent_id.unwrap_or_else(|| identity::DEFAULT_AGENT.to_owned())
 }
 
+fn place(argument: &str, path: Option<String>) -> PgResult<JsonPlace> {
+    let path = path.as_deref().map(Path::read).transpose();
+    path.map(JsonPlace).map_err(|error| {
+        Error::invalid(format!("{argument}: {error}"), "Example: 'content.parts'.")
+    })
+}
+
+fn read_role_map(map: JsonbText) -> PgResult<RoleMap> {
+    RoleMap::read(&map.0).map_err(|error| {
+        Error::invalid(
+            error.to_string(),
+            "Example: '{\"human\": \"user\", \"ai\": \"assistant\", \"system\": null}'; null is for rows that \
+             are not remembered.",
+        )
+    })
+}
+
+/// Reads the condition, as the caller, and by the caller's search_path.
+fn add_condition(table: &Table, condition: &str, reading: &mut Reading) -> PgResult<()> {
+    let condition = condition::read(table.oid, condition)?;
+    let names =
+        roles::read_as_owner(|spi| tables::column_names(spi, table.oid, &condition.columns))?;
+    reading.condition = Some(condition.text);
+    reading.condition_names = names.clone();
+    reading.condition_columns = names;
+    Ok(())
+}
+
 /// Checks what can be checked without the table.
 fn check(definition: &Definition) -> PgResult<()> {
     text::validate_role(&definition.role).map_err(Error::refused)?;
     identity::check_id("agent_id", &definition.agent_id)?;
+    let Reading { role_path, role_map, .. } = &definition.reading;
+    if *role_map != RoleMap::default() && definition.role_column.is_none() && role_path.0.is_none()
+    {
+        return Err(Error::invalid(
+            "role_map is given, and nothing says where a row's role is",
+            "Name role_column, or role_path if the role is in the JSON of content_column.",
+        ));
+    }
     if let Some(user_id) = &definition.user_id {
         identity::check_id("user_id", user_id)?;
         if definition.user_id_column.is_some() {
@@ -189,8 +248,16 @@ fn check_columns(spi: &Spi, table: &Table, definition: &Definition) -> PgResult<
         ("role_column", definition.role_column.as_ref()),
     ];
     let named = columns.into_iter().filter_map(|(argument, column)| Some((argument, column?)));
-    let metadata = definition.metadata_columns.iter().map(|column| ("metadata_columns", column));
-    for (argument, column) in named.chain(metadata) {
+    let Reading { more_content_columns, condition_columns, .. } = &definition.reading;
+    let lists = [
+        ("metadata_columns", &definition.metadata_columns),
+        ("more_content_columns", more_content_columns),
+        ("condition", condition_columns),
+    ];
+    let listed = lists
+        .into_iter()
+        .flat_map(|(argument, columns)| columns.iter().map(move |column| (argument, column)));
+    for (argument, column) in named.chain(listed) {
         tables::column_type(spi, table, argument, column)?;
     }
     if let Some(column) = &definition.created_at_column {

@@ -2,6 +2,7 @@
 
 use crate::api::prelude::*;
 use crate::memory::attached_statement::Statement;
+use crate::pg::trigger_rows::{self, TriggerRows};
 use crate::settings::Effective;
 use crate::store::attached_tables::Place;
 use crate::store::queue;
@@ -24,10 +25,14 @@ fn follow(trigger: &PgTrigger<'_>) -> PgResult<()> {
     let (Some(id), Some(place)) = (arguments.first(), arguments.get(1)) else {
         return Err(by_hand());
     };
+    // ALTER TABLE ENABLE TRIGGER ALL makes it a trigger like any other, beside those on statements.
+    if matches!(trigger.level(), PgTriggerLevel::Row) && !trigger_rows::is_replica() {
+        return Ok(());
+    }
     let settings = Effective::current();
     let relation = trigger.relation().map_err(misused)?;
     let statement = Statement {
-        trigger,
+        told: TriggerRows::of(trigger),
         operation: trigger.op().map_err(misused)?,
         table: relation.oid(),
         table_name: relation.name(),

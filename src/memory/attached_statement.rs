@@ -5,9 +5,11 @@
 use crate::memory::followed_rows;
 use crate::memory::intake::{Intake, Via, row_jobs};
 use crate::memory::prelude::*;
+use crate::pg::attempt::attempt;
 use crate::pg::error::warn;
 use crate::pg::pinned_settings::{by_index, canonical};
 use crate::pg::spi::sees_one_snapshot;
+use crate::pg::trigger_rows::TriggerRows;
 use crate::settings::Effective;
 use crate::store::attached_jobs::{self as jobs, Extent};
 use crate::store::attached_tables::{self as tables, KeyColumn};
@@ -17,6 +19,8 @@ use crate::store::{attached_entries as entries, restores};
 
 /// What history says of an entry whose row was deleted.
 const DELETED: &str = "its row was deleted";
+/// And of one whose row has another key now.
+const REKEYED: &str = "the key of its row was changed";
 
 /// Where one MERGE first inserts a row into a partitioned table and then updates others, PostgreSQL 16 to 18 show the
 /// row that was inserted in the place of their new versions. Those whose keys stay are found by their old versions;
@@ -25,7 +29,8 @@ const TELLS_INSERTED_ROWS: bool = cfg!(not(feature = "pg15"));
 
 /// A statement that changed an attached table, as its trigger sees it.
 pub struct Statement<'a> {
-    pub trigger: &'a PgTrigger<'a>,
+    /// The rows that it wrote.
+    pub told: TriggerRows<'a>,
     pub operation: PgTriggerOperation,
     pub table: pg_sys::Oid,
     pub table_name: &'a str,
@@ -83,30 +88,22 @@ impl Statement<'_> {
                     |spi: &Spi| row_jobs(spi, &source, &intake.settings).restored(&intake.whose());
                 roles::write_as_owner(restored)
             }
-            _ => canonical(|| self.follow_rows(&source)),
+            _ => canonical(|| match source.definition.reading.condition {
+                // It may fail, which is no reason for the statement to fail.
+                Some(_) => attempt(&source.being_read(), || self.follow_rows(&source))
+                    .or_else(|_| self.follow_in_table(&source)),
+                None => self.follow_rows(&source),
+            }),
         }
     }
 
     /// Follows what a statement wrote, by its transition tables, which are read as the role that ran it.
     fn follow_rows(&self, source: &Source) -> PgResult<()> {
         let spi = Spi::read_only()?;
-        spi.see_transition_tables(self.trigger)?;
-        let via = match self.operation {
-            PgTriggerOperation::Insert => Via::Insert,
-            _ => Via::Update,
-        };
-        let mut rows = Rows {
-            source,
-            intake: Intake::of_writer(source, via)?,
-            table_key: if self.may_differ_from_table(&spi, source)? {
-                key_of_readable(source)?
-            } else {
-                None
-            },
-            settings: self.settings,
-            is_any: false,
-            has_moved: false,
-        };
+        spi.see_rows(&self.told)?;
+        let is_looked_up = self.may_differ_from_table(&spi, source)?;
+        let mut rows =
+            self.rows(source, if is_looked_up { key_of_readable(source)? } else { None })?;
         let max_bytes = self.settings.content.max_content_bytes as i32;
         match self.operation {
             PgTriggerOperation::Insert => {
@@ -120,7 +117,6 @@ impl Statement<'_> {
                 source_rows::added(&spi, source, max_bytes, |batch| rows.written(batch))?;
             }
             PgTriggerOperation::Update => {
-                let rekeyed = "the key of its row was changed";
                 let untold =
                     if TELLS_INSERTED_ROWS && self.is_partitioned && rows.table_key.is_none() {
                         self.untold(source, max_bytes)?
@@ -130,7 +126,7 @@ impl Statement<'_> {
                 source_rows::gone(&spi, source, Gone::Rekeyed, |mut keys| {
                     keys.retain(|key| untold.iter().all(|row| row.key != *key));
                     rows.has_moved |= !keys.is_empty();
-                    rows.gone(keys, rekeyed)
+                    rows.gone(keys, REKEYED)
                 })?;
                 source_rows::changed(&spi, source, max_bytes, |batch| rows.written(batch))?;
                 if !untold.is_empty() {
@@ -140,6 +136,46 @@ impl Statement<'_> {
             _ => source_rows::gone(&spi, source, Gone::Deleted, |keys| rows.gone(keys, DELETED))?,
         }
         rows.finish()
+    }
+
+    /// Follows what a statement wrote, by the keys alone: each row is looked up in the table.
+    fn follow_in_table(&self, source: &Source) -> PgResult<()> {
+        let Some(key) = key_of_readable(source)? else {
+            return queue_comparison(source, self.settings, Extent::All);
+        };
+        let spi = Spi::read_only()?;
+        spi.see_rows(&self.told)?;
+        let mut rows = self.rows(source, Some(key))?;
+        match self.operation {
+            PgTriggerOperation::Delete => {
+                source_rows::gone(&spi, source, Gone::Deleted, |keys| rows.gone(keys, DELETED))?;
+            }
+            PgTriggerOperation::Update => {
+                source_rows::gone(&spi, source, Gone::Rekeyed, |keys| rows.gone(keys, REKEYED))?;
+                source_rows::written_keys(&spi, source, |keys| rows.gone(keys, DELETED))?;
+            }
+            _ => source_rows::written_keys(&spi, source, |keys| rows.gone(keys, DELETED))?,
+        }
+        rows.finish()
+    }
+
+    fn rows<'a>(
+        &'a self,
+        source: &'a Source,
+        table_key: Option<Vec<KeyColumn>>,
+    ) -> PgResult<Rows<'a>> {
+        let via = match self.operation {
+            PgTriggerOperation::Insert => Via::Insert,
+            _ => Via::Update,
+        };
+        Ok(Rows {
+            source,
+            intake: Intake::of_writer(source, via)?,
+            table_key,
+            settings: self.settings,
+            is_any: false,
+            has_moved: false,
+        })
     }
 
     /// Whether the transition tables may tell another end than the table itself.
@@ -158,7 +194,7 @@ impl Statement<'_> {
         roles::as_table_owner(source.table_owner, || {
             by_index(|| {
                 let spi = Spi::read_write()?;
-                spi.see_transition_tables(self.trigger)?;
+                spi.see_rows(&self.told)?;
                 source_rows::untold(&spi, source, &key, max_bytes)
             })
         })

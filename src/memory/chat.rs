@@ -7,6 +7,7 @@ use crate::memory::checks::check_content;
 use crate::memory::ingest::{ingest, stored_before};
 use crate::memory::llm::{Answered, Llm, Talk};
 use crate::memory::prelude::*;
+use crate::memory::taken_back::{self, Back, Sent};
 use crate::memory::turn::Turn;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_body::ChatBody;
@@ -20,6 +21,9 @@ pub struct Said {
     name: Option<String>,
     /// The request only brings what a tool said: the turn is stored, unless it is not the latest any more.
     is_repeated: bool,
+    /// The conversation up to it; `None` where nothing is before it. Memory knows the rest then, and the same message
+    /// twice is said twice.
+    sent: Option<Sent>,
 }
 
 impl Said {
@@ -36,7 +40,9 @@ impl Said {
         }
         check_content(&content, settings)?;
         let name = messages.latest_name().map(str::to_owned);
-        Ok(Self { content, name, is_repeated: messages.ends_in_tool() })
+        let before = messages.before_latest(usize::MAX);
+        let sent = (!before.is_empty()).then(|| Sent::of(&before, &content));
+        Ok(Self { content, name, is_repeated: messages.ends_in_tool(), sent })
     }
 }
 
@@ -52,13 +58,18 @@ pub fn converse(
     // What could not be stored costs no call.
     check_content(&said.content, &wanted.settings.content)?;
     let started = Instant::now();
+    // As it is now: what comes while the LLM answers was not known to who sent this.
+    let back = match &said.sent {
+        Some(sent) if !said.is_repeated => taken_back::find(&wanted.key(), sent)?,
+        _ => Back::default(),
+    };
     let hits = put_memories(&mut body, wanted)?.hits;
     let recall_ms = started.elapsed().as_secs_f64() * 1000.0;
     let talk = Talk { body, max_answer_tokens, temperature };
     let answered = llm.converse(&wanted.caller.user_id, "chat", talk)?;
     let llm_ms = started.elapsed().as_secs_f64() * 1000.0 - recall_ms;
     let reply = answered.result.as_ref().ok().map(|answer| answer.text.as_str());
-    let id = store(wanted, said, reply.filter(|reply| !reply.is_empty()))?;
+    let id = store(wanted, said, reply.filter(|reply| !reply.is_empty()), &back)?;
     debug1!(
         "memory_agent: chat user={} memories={} answered={} recall={recall_ms:.1}ms llm={llm_ms:.1}ms",
         wanted.caller.user_id,
@@ -80,7 +91,12 @@ pub fn converse(
 ///
 /// # Errors
 /// 40001 when memory of the user was erased since the call began.
-fn store(wanted: &Wanted<'_>, said: Said, reply: Option<&str>) -> PgResult<Option<Uuid>> {
+fn store(
+    wanted: &Wanted<'_>,
+    said: Said,
+    reply: Option<&str>,
+    back: &Back,
+) -> PgResult<Option<Uuid>> {
     if !roles::as_owner(|| wanted.erasures.stay_as_known())? {
         return Err(Error::conflict(
             "memory was erased while the LLM was asked, and its answer may repeat it",
@@ -98,8 +114,9 @@ fn store(wanted: &Wanted<'_>, said: Said, reply: Option<&str>) -> PgResult<Optio
     };
     let metadata = said.name.map_or_else(|| json!({}), |name| json!({ "name": name }));
     let mut turns = Vec::new();
-    let is_stored =
-        said.is_repeated && stored_before(&wanted.key(), "user", &said.content, None)?.is_some();
+    let key = wanted.key();
+    let is_stored = !back.answers.is_empty()
+        || said.is_repeated && stored_before(&key, "user", &said.content, None)?.is_some();
     if !is_stored {
         turns.push(turn("user", said.content, metadata));
     }
@@ -111,7 +128,14 @@ fn store(wanted: &Wanted<'_>, said: Said, reply: Option<&str>) -> PgResult<Optio
         turns.push(turn("assistant", kept.to_owned(), metadata));
     }
     let ids = ingest(&wanted.caller, turns)?;
-    Ok(reply.and_then(|_| ids.last().copied()))
+    let answer = reply.and_then(|_| ids.last().copied());
+    if let (Some(message), false) = (ids.first(), is_stored) {
+        taken_back::end(&key, &back.message, *message)?;
+    }
+    if let Some(answer) = answer {
+        taken_back::end(&key, &back.answers, answer)?;
+    }
+    Ok(answer)
 }
 
 /// The result in OpenAI's format: what the endpoint answered, with the memories beside it.

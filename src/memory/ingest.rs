@@ -5,6 +5,7 @@ use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
 use crate::memory::session_writer::SessionWriter;
+use crate::memory::taken_back::{self, Back, Sent};
 use crate::memory::turn::{Checked, Turn, check, check_metadata};
 use crate::pg::locks::Lock;
 use crate::settings::Effective;
@@ -25,22 +26,42 @@ pub fn ingest_one(caller: &Caller, turn: Turn) -> PgResult<Uuid> {
     id.ok_or_else(|| Error::internal("a turn was stored without an id"))
 }
 
-/// Stores a turn, unless it is there already; its id, and whether it is new.
+/// A turn that is stored once.
+pub struct Once {
+    pub id: Uuid,
+    pub is_new: bool,
+    /// The turns that it took the place of.
+    pub replaced: Vec<Uuid>,
+    /// The answers that it had before.
+    pub answers: Vec<Uuid>,
+}
+
+/// Stores a turn, unless it is there already.
+///
+/// * `sent`: the conversation up to it as its client sent it, if that is known: then what the client took back ends.
+/// * `replaces`: turns of the session that end with it.
 pub fn ingest_once(
     caller: &Caller,
     mut turn: Turn,
     request_key: Option<&str>,
+    sent: Option<&Sent>,
+    replaces: Vec<Uuid>,
     settings: &Content,
-) -> PgResult<(Uuid, bool)> {
+) -> PgResult<Once> {
     let key = SessionKey::of(caller, turn.session_id.as_str());
-    if let Some(id) = stored_before(&key, &turn.role, &turn.content, request_key)? {
-        return Ok((id, false));
+    let before = stored_before(&key, &turn.role, &turn.content, request_key)?;
+    let back = sent.map_or_else(|| Ok(Back::default()), |sent| taken_back::find(&key, sent))?;
+    if let Some(id) = before {
+        return Ok(Once { id, is_new: false, replaced: Vec::new(), answers: back.answers });
     }
     check_metadata(&turn.metadata, settings)?;
     if let Some(request_key) = request_key {
         turn.metadata = with_request_key(turn.metadata, request_key);
     }
-    Ok((ingest_one(caller, turn)?, true))
+    let id = ingest_one(caller, turn)?;
+    let replaces = if replaces.is_empty() { back.message } else { replaces };
+    let replaced = taken_back::end(&key, &replaces, id)?;
+    Ok(Once { id, is_new: true, replaced, answers: Vec::new() })
 }
 
 /// The turn of a session that a request stored before it was repeated, or that is the user's latest and says the

@@ -173,7 +173,11 @@ impl<'a> Intake<'a> {
             };
             let is_fixed = definition.user_id.is_some();
             let admitted = user_id.clone().and_then(|user_id| {
-                match attached::admit(&row.row(user_id, role), max_bytes, is_fixed) {
+                let admitted = match &row.problem {
+                    Some(problem) => Err(problem.clone()),
+                    None => attached::admit(&row.row(user_id, role), max_bytes, is_fixed),
+                };
+                match admitted {
                     Ok(wanted) => Ok(user_id.filter(|_| wanted)),
                     Err(refusal) => Err(refusal.to_string()),
                 }

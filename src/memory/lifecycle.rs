@@ -16,6 +16,7 @@ use crate::store::{archives, history, summaries};
 /// The events in history. The one of an update is about the version that was replaced.
 pub const UPDATE: &str = "update";
 const FORGET: &str = "delete";
+const SUPERSEDE: &str = "supersede";
 const RESTORE: &str = "restore";
 /// Why versions after one that comes back never held.
 const UNDONE: &str = "an earlier version was restored";
@@ -87,6 +88,41 @@ pub fn forget(spi: &Spi, user: &str, id: Uuid, reason: Option<&str>) -> PgResult
         return Ok(false);
     }
     lifecycle::forget(spi, user, id)?;
+    leave_window(spi, &locked)?;
+    history::append(spi, user, id, FORGET, reason, None)?;
+    debug1!("memory_agent: forget user={user} id={id}");
+    Ok(true)
+}
+
+/// Ends a turn of a session that its client took back, because of the turn `by` where that has its place. False when
+/// it is no turn of the session, or does not hold any more.
+pub fn take_back(spi: &Spi, key: &SessionKey, id: Uuid, by: Option<Uuid>) -> PgResult<bool> {
+    let user = key.user_id.as_str();
+    let Some(locked) = Locked::entry(spi, user, id)? else { return Ok(false) };
+    let entry = &locked.entry;
+    let is_said = entry.is_turn() && entry.source_relation.is_none();
+    if !is_said || !entry.holds() || entry.session(user).as_ref() != Some(key) {
+        return Ok(false);
+    }
+    let (op, reason) = match by {
+        Some(by) => {
+            lifecycle::supersede(spi, user, id, by)?;
+            (SUPERSEDE, "the client sent another one in its place")
+        }
+        None => {
+            lifecycle::forget(spi, user, id)?;
+            (FORGET, "the client took back what it answers")
+        }
+    };
+    leave_window(spi, &locked)?;
+    history::append(spi, user, id, op, Some(reason), None)?;
+    debug1!("memory_agent: take back user={user} id={id}");
+    Ok(true)
+}
+
+/// Takes an entry that ends out of what its session counts.
+fn leave_window(spi: &Spi, locked: &Locked<'_>) -> PgResult<()> {
+    let entry = &locked.entry;
     if let Some(key) = &locked.session {
         let counted = i64::from(entry.is_counted());
         let tokens = if entry.is_turn() { i64::from(entry.token_count) } else { 0 };
@@ -97,9 +133,7 @@ pub fn forget(spi: &Spi, user: &str, id: Uuid, reason: Option<&str>) -> PgResult
         };
         sessions::adjust(spi, key, change)?;
     }
-    history::append(spi, user, id, FORGET, reason, None)?;
-    debug1!("memory_agent: forget user={user} id={id}");
-    Ok(true)
+    Ok(())
 }
 
 /// Brings an entry or a document back. False when it holds, or is not there.

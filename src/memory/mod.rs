@@ -37,6 +37,7 @@ pub mod state;
 pub mod status;
 pub mod summary_renewal;
 pub mod summary_tree;
+pub mod taken_back;
 pub mod text_summary;
 pub mod turn;
 pub mod update;

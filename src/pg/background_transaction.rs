@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::pg::catalog;
-use crate::pg::error::{Error, PgResult};
+use crate::pg::error::{Error, PgResult, sqlstate};
 use crate::pg::roles::write_as_owner;
 use crate::pg::spi::Session;
 use pgrx::pg_sys;
@@ -58,11 +58,6 @@ impl Aborted {
         };
         Self { message: message.to_owned(), may_pass, code: error.sql_error_code() }
     }
-}
-
-/// The five characters of an SQLSTATE, which PostgreSQL packs into six bits each.
-fn sqlstate(code: PgSqlErrorCode) -> String {
-    (0..5).map(|place| char::from(b'0' + ((code as i32 >> (6 * place)) & 0x3f) as u8)).collect()
 }
 
 /// Longest wait for a lock that a session holds: a worker that waits does nothing else.

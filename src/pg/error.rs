@@ -80,6 +80,11 @@ fn report(code: PgSqlErrorCode, message: impl Into<String>) -> ErrorReport {
     ErrorReport::new(code, message.into(), "memory_agent")
 }
 
+/// The five characters of an SQLSTATE, which PostgreSQL packs into six bits each.
+pub fn sqlstate(code: PgSqlErrorCode) -> String {
+    (0..5).map(|place| char::from(b'0' + ((code as i32 >> (6 * place)) & 0x3f) as u8)).collect()
+}
+
 /// Tells the caller (01000) that a statement goes on without something.
 pub fn warn(message: impl Into<String>, hint: impl Into<String>) {
     report(PgSqlErrorCode::ERRCODE_WARNING, message).set_hint(hint).report(PgLogLevel::WARNING);

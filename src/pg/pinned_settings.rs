@@ -6,8 +6,9 @@ use crate::pg::settings_level::SettingsLevel;
 use std::ffi::CStr;
 
 /// The keys of rows are compared as text between sessions, which may differ in how they print times,
-/// bytes and numbers. Times without a zone are read as UTC.
-const CANONICAL: [(&CStr, &CStr); 5] = [
+/// bytes and numbers. Times without a zone are read as UTC, and texts of conditions as they were printed.
+const CANONICAL: [(&CStr, &CStr); 6] = [
+    (c"standard_conforming_strings", c"on"),
     (c"TimeZone", c"UTC"),
     (c"DateStyle", c"ISO, YMD"),
     (c"IntervalStyle", c"postgres"),

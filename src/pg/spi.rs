@@ -12,6 +12,7 @@ use crate::pg::params::Params;
 use crate::pg::plans;
 use crate::pg::settings_level::{self, SettingsLevel};
 use crate::pg::sql_types::{JsonbText, Vector};
+use crate::pg::trigger_rows::TriggerRows;
 use pgrx::datum::Uuid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -176,11 +177,10 @@ impl Session {
         Ok(Self { visibility, _search_path: settings_level::our_search_path() })
     }
 
-    /// Lets the statements of this connection read the transition tables of the trigger that is fired.
-    pub fn see_transition_tables(&self, trigger: &PgTrigger<'_>) -> PgResult<()> {
-        let data = std::ptr::from_ref(trigger.trigger_data()).cast_mut();
-        // SAFETY: the trigger's data outlives its call, and so this connection; SPI only reads it.
-        let code = unsafe { pg_sys::SPI_register_trigger_data(data) };
+    /// Lets the statements of this connection read the rows of the trigger that is fired.
+    pub fn see_rows(&self, rows: &TriggerRows<'_>) -> PgResult<()> {
+        // SAFETY: the rows outlive this connection; SPI only reads them.
+        let code = unsafe { pg_sys::SPI_register_trigger_data(rows.data()) };
         if code < 0 {
             return Err(Error::internal(format!("SPI_register_trigger_data failed with {code}")));
         }

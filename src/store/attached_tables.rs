@@ -146,10 +146,20 @@ pub fn column_type(spi: &Spi, table: &Table, argument: &str, column: &str) -> Pg
     }
 }
 
-/// A table and all its partitions, of every level.
-pub fn tree(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<(pg_sys::Oid, String)>> {
+/// The names of columns with these numbers, in their order.
+pub fn column_names(spi: &Spi, table: pg_sys::Oid, numbers: &[i16]) -> PgResult<Vec<String>> {
+    let numbers: Vec<i32> = numbers.iter().copied().map(i32::from).collect();
     spi.rows(
-        "SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) \
+        "SELECT a.attname::text FROM pg_attribute a \
+          WHERE a.attrelid = $1 AND a.attnum = ANY ($2::int4[]) ORDER BY a.attnum",
+        &mut params![table, numbers],
+    )
+}
+
+/// A table and all its partitions, of every level; and whether each is partitioned itself.
+pub fn tree(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<(pg_sys::Oid, String, bool)>> {
+    spi.rows(
+        "SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname), c.relkind OPERATOR(pg_catalog.=) 'p' \
            FROM (SELECT p.relid::pg_catalog.oid AS oid, p.level FROM pg_catalog.pg_partition_tree($1::pg_catalog.regclass) p \
                  UNION SELECT $1, 0) t \
            JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.oid \
@@ -159,7 +169,7 @@ pub fn tree(spi: &Spi, table: pg_sys::Oid) -> PgResult<Vec<(pg_sys::Oid, String)
     )
 }
 
-/// The names of our triggers, and what each fires on.
+/// The names of our triggers on statements, and what each fires on.
 const TRIGGERS: [(&str, &str); 4] = [
     ("memory_agent_insert", "AFTER INSERT ON {} REFERENCING NEW TABLE AS memory_agent_new"),
     (
@@ -169,6 +179,14 @@ const TRIGGERS: [(&str, &str); 4] = [
     ("memory_agent_delete", "AFTER DELETE ON {} REFERENCING OLD TABLE AS memory_agent_old"),
     ("memory_agent_truncate", "BEFORE TRUNCATE ON {}"),
 ];
+
+/// Those for sessions in which the others do not fire (`session_replication_role = replica`): of subscriptions above
+/// all, which tell row triggers what they write, and no others but those on TRUNCATE. A table with partitions has no
+/// rows of its own.
+const OF_ROWS: (&str, &str) =
+    ("memory_agent_replica", "AFTER INSERT OR UPDATE OR DELETE ON {} FOR EACH ROW");
+const OF_TRUNCATE: (&str, &str) =
+    ("memory_agent_replica_truncate", "BEFORE TRUNCATE ON {} FOR EACH STATEMENT");
 
 words! {
     /// Which of an attachment's tables a trigger is on.
@@ -182,17 +200,29 @@ words! {
 
 /// Makes the triggers on one table, or makes them anew. Statement triggers are not inherited by
 /// partitions, and a statement on a partition does not fire those of the whole.
-pub fn create_triggers(spi: &Spi, table: &str, id: Uuid, place: Place) -> PgResult<()> {
+pub fn create_triggers(
+    spi: &Spi,
+    table: &str,
+    id: Uuid,
+    place: Place,
+    is_partitioned: bool,
+) -> PgResult<()> {
+    let create = |name: &str, event: String| {
+        let sql = format!(
+            "CREATE OR REPLACE TRIGGER {name} {event} \
+             EXECUTE FUNCTION memory_agent.attached_rows('{id}', '{}')",
+            place.as_str()
+        );
+        spi.execute(&sql, &mut params![])
+    };
     for (name, event) in TRIGGERS {
-        spi.execute(
-            &format!(
-                "CREATE OR REPLACE TRIGGER {name} {} FOR EACH STATEMENT \
-                 EXECUTE FUNCTION memory_agent.attached_rows('{id}', '{}')",
-                event.replace("{}", table),
-                place.as_str()
-            ),
-            &mut params![],
-        )?;
+        create(name, format!("{} FOR EACH STATEMENT", event.replace("{}", table)))?;
+    }
+    let of_rows = (!is_partitioned).then_some(OF_ROWS);
+    for (name, event) in of_rows.into_iter().chain([OF_TRUNCATE]) {
+        create(name, event.replace("{}", table))?;
+        let enable = format!("ALTER TABLE ONLY {table} ENABLE REPLICA TRIGGER {name}");
+        spi.execute(&enable, &mut params![])?;
     }
     Ok(())
 }
@@ -232,8 +262,8 @@ pub fn attachment_of(spi: &Spi, table: pg_sys::Oid) -> PgResult<Option<Uuid>> {
     Ok(found.as_deref().and_then(super::queue::uuid))
 }
 
-/// The tables of an attachment, the attached one and its partitions, that lack a trigger or have one
-/// that is disabled.
+/// The tables of an attachment, the attached one and its partitions, that lack a trigger on statements or have
+/// one that is disabled.
 pub fn without_triggers(spi: &Spi, table: pg_sys::Oid, id: Uuid) -> PgResult<Vec<String>> {
     spi.rows(
         "SELECT format('%I.%I', n.nspname, c.relname) \
@@ -241,9 +271,9 @@ pub fn without_triggers(spi: &Spi, table: pg_sys::Oid, id: Uuid) -> PgResult<Vec
            JOIN pg_class c ON c.oid = w.oid JOIN pg_namespace n ON n.oid = c.relnamespace \
           WHERE (SELECT count(*) FROM pg_trigger t \
                   WHERE t.tgrelid = c.oid AND t.tgfoid = 'memory_agent.attached_rows()'::regprocedure \
-                    AND t.tgenabled <> 'D' AND starts_with(encode(t.tgargs, 'escape'), $2)) < $3 \
+                    AND t.tgenabled IN ('O', 'A') AND t.tgname = ANY ($3) AND starts_with(encode(t.tgargs, 'escape'), $2)) < cardinality($3) \
           ORDER BY 1",
-        &mut params![table, id.to_string(), TRIGGERS.len() as i64],
+        &mut params![table, id.to_string(), TRIGGERS.map(|(name, _)| name.to_owned()).to_vec()],
     )
 }
 

@@ -4,6 +4,8 @@
 
 use crate::pg::spi::{Record, Row};
 use crate::store::prelude::*;
+use memory_agent_core::row_json::{Path, RoleMap};
+use pgrx::spi::quote_identifier;
 
 words! {
     /// When the rows of an attached table are embedded.
@@ -51,11 +53,72 @@ pub struct Definition {
     pub embed: Embed,
     /// Whether facts are extracted from what users say in the rows.
     pub extract_facts: bool,
+    pub reading: Reading,
 }
 
 record!(Definition:
     content_column user_id_column session_id_column created_at_column role_column metadata_columns user_id
-    agent_id role embed extract_facts);
+    agent_id role embed extract_facts reading);
+
+/// Which rows are remembered, and how their contents and roles are read, beyond what the columns say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The condition under which a row is remembered, as [`crate::pg::condition`] printed it.
+    pub condition: Option<String>,
+    /// The names that columns have in the condition, and the names that they have now.
+    pub condition_names: Vec<String>,
+    pub condition_columns: Vec<String>,
+    pub more_content_columns: Vec<String>,
+    /// Where the text stands in a content that is JSON.
+    pub content_path: JsonPlace,
+    /// Where the role stands, in the column of the role or else in the content.
+    pub role_path: JsonPlace,
+    pub role_map: RoleMap,
+}
+
+record!(Reading:
+    condition condition_names condition_columns more_content_columns content_path role_path role_map);
+
+impl Reading {
+    /// Whether the condition holds for a row of this name, as SQL. It knows the columns by the names that they had
+    /// when it was written, and nothing else of the row.
+    pub fn holds(&self, row: &str) -> Option<String> {
+        let condition = self.condition.as_ref()?;
+        let columns = self.condition_columns.iter().zip(&self.condition_names);
+        let columns: Vec<String> = columns
+            .map(|(column, name)| {
+                format!("{row}.{} AS {}", quote_identifier(column), quote_identifier(name))
+            })
+            .collect();
+        Some(format!("(SELECT {condition} FROM (SELECT {}) memory_agent_row)", columns.join(", ")))
+    }
+}
+
+/// A place in JSON, if one is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JsonPlace(pub Option<Path>);
+
+impl JsonPlace {
+    fn text(&self) -> Option<String> {
+        self.0.as_ref().map(Path::to_string)
+    }
+}
+
+impl Record for JsonPlace {
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+        let path: Option<String> = Record::read(row, column)?;
+        let path = path.as_deref().map(Path::read).transpose();
+        path.map(Self).map_err(|error| Error::internal(error.to_string()))
+    }
+}
+
+impl Record for RoleMap {
+    fn read(row: &Row<'_>, column: &mut usize) -> PgResult<Self> {
+        let map: Option<JsonbText> = Record::read(row, column)?;
+        let map = map.map_or_else(|| Ok(Self::default()), |map| Self::read(&map.0));
+        map.map_err(|error| Error::internal(error.to_string()))
+    }
+}
 
 impl Definition {
     /// Whether a row belongs to who writes it, an application perhaps, for want of anything better.
@@ -72,7 +135,9 @@ impl Definition {
             self.created_at_column.clone(),
             self.role_column.clone(),
         ];
-        single.into_iter().chain(self.metadata_columns.iter().cloned().map(Some)).collect()
+        let Reading { more_content_columns, condition_columns, .. } = &self.reading;
+        let lists = [&self.metadata_columns, more_content_columns, condition_columns];
+        single.into_iter().chain(lists.into_iter().flatten().cloned().map(Some)).collect()
     }
 }
 
@@ -111,6 +176,18 @@ record!(Source:
     application_name missing is_own is_outdated);
 
 impl Source {
+    /// What is done when rows are read, for the server's log.
+    pub fn being_read(&self) -> String {
+        format!("reading rows of {}", self.table_name)
+    }
+
+    /// The same without a condition, which may fail.
+    pub fn without_condition(&self) -> Self {
+        let mut source = self.clone();
+        source.definition.reading.condition = None;
+        source
+    }
+
     /// Why rows cannot be read; `None` when they can.
     pub fn problem(&self) -> Option<String> {
         if !self.is_own {
@@ -159,9 +236,23 @@ pub fn save(
     if !schema::has_0_3() {
         return Ok(());
     }
+    let reading = &definition.reading;
     spi.run(
-        "UPDATE memory_agent.attachments a SET extract_facts = $2 WHERE a.id = $1",
-        &mut params![id, definition.extract_facts],
+        "UPDATE memory_agent.attachments a \
+            SET extract_facts = $2, condition = $3, condition_names = $4, condition_columns = $5, \
+                more_content_columns = $6, content_path = $7, role_path = $8, role_map = $9 \
+          WHERE a.id = $1",
+        &mut params![
+            id,
+            definition.extract_facts,
+            reading.condition.as_deref(),
+            reading.condition_names.clone(),
+            reading.condition_columns.clone(),
+            reading.more_content_columns.clone(),
+            reading.content_path.text(),
+            reading.role_path.text(),
+            JsonbText(reading.role_map.to_json()),
+        ],
     )
 }
 

@@ -44,6 +44,7 @@ pub mod reflections;
 pub mod repeated_turns;
 pub mod repetitions;
 pub mod restores;
+pub mod row_columns;
 pub mod schema;
 pub mod scope;
 pub mod seal;

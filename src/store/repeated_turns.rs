@@ -1,5 +1,5 @@
 //! Whether a turn of a session is stored already: by the key of the request that brought it, or because
-//! the user's latest says the same.
+//! the user's latest says the same; and what else is stored of the conversation.
 
 use crate::store::prelude::*;
 
@@ -43,4 +43,23 @@ pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResul
         &mut params![session; content],
     )?;
     Ok(latest.filter(|(_, same)| *same).map(|(id, _)| id))
+}
+
+/// What the user and the assistant said in a session, oldest first, as it is shown: id, role, a hash of the text, and
+/// whether it was said within the last hour.
+pub fn conversation(
+    spi: &Spi,
+    session: &SessionKey,
+    most: i64,
+) -> PgResult<Vec<(Uuid, String, Option<Vec<u8>>, bool)>> {
+    spi.rows(
+        &format!(
+            "SELECT e.id, e.role, e.content_hash, e.created_at > now() - interval '1 hour' \
+               FROM memory_agent.entries e \
+              WHERE e.user_id = $1 AND e.agent_id = $2 AND e.session_id = $3 AND e.kind = 'turn' \
+                AND {IS_THERE} AND e.role IN ('user', 'assistant') AND e.source_relation IS NULL \
+              ORDER BY e.created_at, e.id LIMIT $4"
+        ),
+        &mut params![session; most],
+    )
 }

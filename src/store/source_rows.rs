@@ -1,106 +1,21 @@
 //! Rows of attached tables as they are read: from the transition tables of a trigger, as the role that wrote
 //! them; or from the table itself, as its owner. Every name is qualified and quoted.
 
+use crate::pg::attempt::attempt;
 use crate::pg::memory_context::scratch;
-use crate::pg::spi::Row;
 use crate::store::attached_tables::KeyColumn;
 use crate::store::attachments::Source;
 use crate::store::prelude::*;
-use memory_agent_core::attached;
-use pgrx::spi::quote_identifier;
+use crate::store::row_columns::{BEHIND, columns, key, source_row};
+use memory_agent_core::attached::Refusal;
+
+pub use crate::store::row_columns::SourceRow;
 
 /// Rows that are handed on together, and bytes of their contents.
 pub const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// Rows of a table that are fetched, and locked, at once.
 const FETCH: usize = 32;
-
-/// A row of an attached table.
-#[derive(Clone, Debug)]
-pub struct SourceRow {
-    /// The values of its primary key, a JSON array: `entries.source_key`.
-    pub key: JsonbText,
-    /// `None` also where it is longer than content may be.
-    pub content: Option<String>,
-    pub content_bytes: usize,
-    pub user_id: Option<String>,
-    pub session_id: Option<String>,
-    pub role: Option<String>,
-    /// From when on it holds; from an update only if that changed it.
-    pub created_at: Option<TimestampWithTimeZone>,
-    pub metadata: JsonbText,
-}
-
-impl SourceRow {
-    /// The row as far as it decides what is remembered, for a user and a role that are settled.
-    pub fn row<'a>(&'a self, user_id: Option<&'a str>, role: &'a str) -> attached::Row<'a> {
-        attached::Row {
-            key: &self.key.0,
-            content: self.content.as_deref(),
-            content_bytes: self.content_bytes,
-            user_id,
-            session_id: self.session_id.as_deref(),
-            role,
-            metadata_bytes: self.metadata.0.len(),
-        }
-    }
-}
-
-fn source_row(row: &Row<'_>) -> PgResult<SourceRow> {
-    Ok(SourceRow {
-        key: row.required(1)?,
-        content: row.optional(2),
-        content_bytes: row.optional::<i32>(3).unwrap_or(0).max(0) as usize,
-        user_id: row.optional(4),
-        session_id: row.optional::<String>(5).filter(|session| !session.is_empty()),
-        role: row.optional(6),
-        created_at: row
-            .optional::<TimestampWithTimeZone>(7)
-            .filter(|at| !at.is_infinity() && !at.is_neg_infinity()),
-        metadata: row.required(8)?,
-    })
-}
-
-/// The key of a row of this name as JSON.
-fn key(source: &Source, row: &str) -> String {
-    let columns: Vec<String> =
-        source.key.iter().map(|column| format!("{row}.{}", quote_identifier(column))).collect();
-    format!("pg_catalog.jsonb_build_array({})", columns.join(", "))
-}
-
-/// The columns that [`source_row`] reads, of a row of this name; $1 is the most bytes of content.
-fn columns(source: &Source, row: &str) -> String {
-    let text = |column: &Option<String>| match column {
-        Some(column) => format!("{row}.{}::pg_catalog.text", quote_identifier(column)),
-        None => "NULL::pg_catalog.text".to_owned(),
-    };
-    let definition = &source.definition;
-    let content = text(&Some(definition.content_column.clone()));
-    let created_at = match &definition.created_at_column {
-        Some(column) => format!("{row}.{}::pg_catalog.timestamptz", quote_identifier(column)),
-        None => "NULL::pg_catalog.timestamptz".to_owned(),
-    };
-    let metadata: Vec<String> = source
-        .metadata_keys
-        .iter()
-        .zip(&definition.metadata_columns)
-        .map(|(name, column)| {
-            let name = pgrx::spi::quote_literal(name);
-            format!("{name}::pg_catalog.text, {row}.{}", quote_identifier(column))
-        })
-        .collect();
-    format!(
-        "{} AS key, \
-         CASE WHEN pg_catalog.octet_length({content}) OPERATOR(pg_catalog.<=) $1 THEN {content} END AS content, \
-         pg_catalog.octet_length({content}) AS bytes, {} AS user_id, {} AS session_id, {} AS role, \
-         {created_at} AS created_at, pg_catalog.jsonb_build_object({}) AS metadata",
-        key(source, row),
-        text(&definition.user_id_column),
-        text(&definition.session_id_column),
-        text(&definition.role_column),
-        metadata.join(", "),
-    )
-}
 
 /// Reads the rows that a statement added, batch by batch. `spi` sees the transition tables.
 pub fn added(
@@ -114,7 +29,7 @@ pub fn added(
         source.table.to_u32(),
         columns(source, "n")
     );
-    batches(spi, &sql, params![max_bytes], batch)
+    batches(spi, source, &sql, params![max_bytes], batch)
 }
 
 /// Reads the rows whose attached columns an update changed, batch by batch; a row whose key it changed
@@ -128,12 +43,13 @@ pub fn changed(
     // NULLs are equal to each other as elements of arrays.
     let texts = |row: &str| {
         format!(
-            "ARRAY[{row}.content, {row}.bytes::pg_catalog.text, {row}.user_id, {row}.session_id, {row}.role]"
+            "ARRAY[{row}.content, {row}.rest, {row}.bytes::pg_catalog.text, {row}.user_id, {row}.session_id, \
+                   {row}.role]"
         )
     };
     let sql = format!(
         "/* {} */ SELECT n.key, n.content, n.bytes, n.user_id, n.session_id, n.role, \
-                CASE WHEN n.created_at OPERATOR(pg_catalog.<>) o.created_at THEN n.created_at END, n.metadata \
+                CASE WHEN n.created_at OPERATOR(pg_catalog.<>) o.created_at THEN n.created_at END, n.metadata, n.rest \
            FROM (SELECT {} FROM memory_agent_new t) n \
            LEFT JOIN (SELECT {} FROM memory_agent_old t) o ON o.key OPERATOR(pg_catalog.=) n.key \
           WHERE o.key IS NULL OR {} OPERATOR(pg_catalog.<>) {} \
@@ -144,7 +60,7 @@ pub fn changed(
         texts("n"),
         texts("o"),
     );
-    batches(spi, &sql, params![max_bytes], batch)
+    batches(spi, source, &sql, params![max_bytes], batch)
 }
 
 /// Whether the transition tables of an update hold a row twice: a foreign key changed it again, as part
@@ -197,6 +113,16 @@ pub fn gone(
     keys(spi, &sql, batch)
 }
 
+/// Reads the keys of the rows that a statement added or changed, batch by batch.
+pub fn written_keys(
+    spi: &Spi,
+    source: &Source,
+    batch: impl FnMut(Vec<JsonbText>) -> PgResult<()>,
+) -> PgResult<()> {
+    let (number, key) = (source.table.to_u32(), key(source, "n"));
+    keys(spi, &format!("/* {number} */ SELECT {key} FROM memory_agent_new n"), batch)
+}
+
 /// Reads the keys of all rows of one table, batch by batch.
 pub fn all_keys(
     spi: &Spi,
@@ -224,13 +150,14 @@ fn keys(
 
 fn batches(
     spi: &Spi,
+    source: &Source,
     sql: &str,
     mut params: Params,
     mut batch: impl FnMut(Vec<SourceRow>) -> PgResult<()>,
 ) -> PgResult<()> {
     let (mut found, mut bytes) = (Vec::new(), 0);
     spi.scan(sql, &mut params, FETCH, |row| {
-        let row = scratch(|| source_row(row))?;
+        let row = scratch(|| source_row(source, row))?;
         bytes += row.content.as_ref().map_or(0, String::len);
         found.push(row);
         if found.len() >= BATCH || bytes >= BATCH_BYTES {
@@ -259,6 +186,21 @@ pub fn after(
     most: usize,
     max_bytes: i32,
 ) -> PgResult<Stretch> {
+    let read = |source: &Source| stretch(spi, source, key, after, most, max_bytes);
+    unless_condition_fails(source, read, |mut stretch| {
+        stretch.rows = one_by_one(spi, source, key, stretch.rows, max_bytes)?;
+        Ok(stretch)
+    })
+}
+
+fn stretch(
+    spi: &Spi,
+    source: &Source,
+    key: &[KeyColumn],
+    after: Option<&[String]>,
+    most: usize,
+    max_bytes: i32,
+) -> PgResult<Stretch> {
     let mut params = params![max_bytes];
     let condition = match after {
         Some(values) => {
@@ -278,8 +220,8 @@ pub fn after(
     );
     let (mut rows, mut last, mut bytes) = (Vec::new(), None, 0);
     spi.scan(&sql, &mut params, FETCH, |row| {
-        let found = scratch(|| source_row(row))?;
-        last = Some(row.required::<Vec<String>>(9)?);
+        let found = scratch(|| source_row(source, row))?;
+        last = Some(row.required::<Vec<String>>(BEHIND)?);
         bytes += found.content.as_ref().map_or(0, String::len);
         rows.push(found);
         Ok(if bytes >= BATCH_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -311,16 +253,53 @@ pub fn with_keys(
     keys: &[JsonbText],
     max_bytes: i32,
 ) -> PgResult<Vec<SourceRow>> {
-    spi.all(
-        &format!(
-            "SELECT {} FROM unnest($2::jsonb[]) k(key) JOIN {} t ON {} FOR SHARE OF t",
-            columns(source, "t"),
-            source.table_name,
-            equal(key)
-        ),
-        &mut params![max_bytes, keys.to_vec()],
-        source_row,
-    )
+    let read = |source: &Source| {
+        spi.all(
+            &format!(
+                "SELECT {} FROM unnest($2::jsonb[]) k(key) JOIN {} t ON {} FOR SHARE OF t",
+                columns(source, "t"),
+                source.table_name,
+                equal(key)
+            ),
+            &mut params![max_bytes, keys.to_vec()],
+            |row| source_row(source, row),
+        )
+    };
+    unless_condition_fails(source, read, |rows| one_by_one(spi, source, key, rows, max_bytes))
+}
+
+/// Reads rows, or where the attachment's condition fails on one of them reads them without it and has `mend` find out
+/// for which it holds.
+fn unless_condition_fails<T>(
+    source: &Source,
+    read: impl Fn(&Source) -> PgResult<T>,
+    mend: impl FnOnce(T) -> PgResult<T>,
+) -> PgResult<T> {
+    if source.definition.reading.condition.is_none() {
+        return read(source);
+    }
+    attempt(&source.being_read(), || read(source))
+        .or_else(|_| read(&source.without_condition()).and_then(mend))
+}
+
+/// Rows that were read without the attachment's condition, with it; those on which it fails say so.
+fn one_by_one(
+    spi: &Spi,
+    source: &Source,
+    key: &[KeyColumn],
+    rows: Vec<SourceRow>,
+    max_bytes: i32,
+) -> PgResult<Vec<SourceRow>> {
+    let with_condition = |row: SourceRow| {
+        let keys = [row.key.clone()];
+        let found =
+            attempt(&source.being_read(), || rows_of_each(spi, source, key, &keys, max_bytes));
+        match found.map(|found| found.into_iter().flatten().next()) {
+            Ok(found) => Ok(found.unwrap_or(row)),
+            Err(state) => Ok(row.with_problem(Refusal::Condition(state))),
+        }
+    };
+    rows.into_iter().map(with_condition).collect()
 }
 
 /// Whether the role that runs this may read all rows of the table.
@@ -358,13 +337,27 @@ pub fn untold(
             same("n"),
         ),
         &mut params![max_bytes],
-        source_row,
+        |row| source_row(source, row),
     )
 }
 
 /// For each of these keys the rows that the table has as this transaction sees it: one or none, and two
 /// while a deferred key is double.
 pub fn of_each(
+    spi: &Spi,
+    source: &Source,
+    key: &[KeyColumn],
+    keys: &[JsonbText],
+    max_bytes: i32,
+) -> PgResult<Vec<Vec<SourceRow>>> {
+    let read = |source: &Source| rows_of_each(spi, source, key, keys, max_bytes);
+    unless_condition_fails(source, read, |found| {
+        let each = found.into_iter();
+        each.map(|rows| one_by_one(spi, source, key, rows, max_bytes)).collect()
+    })
+}
+
+fn rows_of_each(
     spi: &Spi,
     source: &Source,
     key: &[KeyColumn],
@@ -381,9 +374,9 @@ pub fn of_each(
         ),
         &mut params![max_bytes, keys.to_vec()],
         |row| {
-            let position = usize::try_from(row.required::<i64>(9)? - 1).unwrap_or(usize::MAX);
+            let position = usize::try_from(row.required::<i64>(BEHIND)? - 1).unwrap_or(usize::MAX);
             if let Some(of_key) = found.get_mut(position) {
-                of_key.push(source_row(row)?);
+                of_key.push(source_row(source, row)?);
             }
             Ok(())
         },

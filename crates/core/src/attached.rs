@@ -2,6 +2,7 @@
 //! has when the row changes.
 
 use crate::ids::{self, IdError};
+use crate::row_json::NotJson;
 use crate::text::{self, TextError};
 
 /// Longest key of a row, in bytes of its JSON text: with the names of table and user it is the key of an
@@ -38,6 +39,10 @@ pub enum Refusal {
     Role(TextError),
     #[error("its primary key has {0} bytes, the limit is {MAX_KEY_BYTES}")]
     Key(usize),
+    #[error("{0}")]
+    NotJson(NotJson),
+    #[error("its condition failed with {0}; the server's log has the message")]
+    Condition(String),
 }
 
 /// Whether a row is remembered: `Ok(false)` when there is nothing to remember, no content or nobody

@@ -77,16 +77,15 @@ impl ChatMessages {
     #[must_use]
     pub fn before_latest(&self, most: usize) -> Vec<(&str, String)> {
         let before = &self.messages[..self.latest.unwrap_or(0)];
-        let mut said: Vec<(&str, String)> = before
-            .iter()
-            .rev()
-            .filter(|message| ["user", "assistant"].contains(&role(message)))
-            .map(|message| (role(message), text(message)))
-            .filter(|(_, text)| !text.trim().is_empty())
-            .take(most)
-            .collect();
+        let mut said: Vec<(&str, String)> = spoken(before.iter().rev()).take(most).collect();
         said.reverse();
         said
+    }
+
+    /// What the user and the assistant said in all of them, oldest first.
+    #[must_use]
+    pub fn spoken(&self) -> Vec<(&str, String)> {
+        spoken(self.messages.iter()).collect()
     }
 
     /// Role and texts of each message up to the user's last one, oldest first, and whether it is that.
@@ -142,6 +141,16 @@ impl ChatMessages {
     pub fn into_values(self) -> Vec<Value> {
         self.messages.into_iter().map(Value::Object).collect()
     }
+}
+
+/// Role and text of the messages of the user and the assistant that have one.
+fn spoken<'a>(
+    messages: impl Iterator<Item = &'a Map<String, Value>>,
+) -> impl Iterator<Item = (&'a str, String)> {
+    messages
+        .filter(|message| ["user", "assistant"].contains(&role(message)))
+        .map(|message| (role(message), text(message)))
+        .filter(|(_, text)| !text.trim().is_empty())
 }
 
 fn check(message: &Map<String, Value>) -> Result<(), String> {

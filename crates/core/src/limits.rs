@@ -24,7 +24,14 @@ pub const MODEL_BYTES: usize = 200;
 pub const MAX_TEXTS: usize = 10_000;
 pub const MAX_TURNS: usize = 10_000;
 pub const MAX_MESSAGES: usize = 10_000;
+/// Most turns that one takes the place of.
+pub const MAX_REPLACED: usize = 1_000;
 pub const MAX_METADATA_COLUMNS: usize = 48;
+/// Most columns whose texts follow that of the content column.
+pub const MAX_CONTENT_COLUMNS: usize = 8;
+/// Longest condition on rows of an attached table, and longest path in their JSON.
+pub const CONDITION_BYTES: usize = 4_096;
+pub const PATH_BYTES: usize = 1_000;
 /// Most entries of a list in a filter, and deepest nesting of its metadata.
 pub const MAX_FILTER_LIST: usize = 1_000;
 pub const MAX_FILTER_DEPTH: usize = 64;
@@ -89,7 +96,7 @@ const fn of(functions: &'static [&'static str], name: &'static str, limit: Limit
 }
 
 /// Every argument that can be too large.
-pub const ARGUMENTS: [Argument; 58] = [
+pub const ARGUMENTS: [Argument; 65] = [
     every("user_id", Limit::Bytes(ID_BYTES)),
     every("agent_id", Limit::Bytes(ID_BYTES)),
     every("session_id", Limit::Bytes(ID_BYTES)),
@@ -143,9 +150,16 @@ pub const ARGUMENTS: [Argument; 58] = [
     every("created_at_column", Limit::Bytes(COLUMN_BYTES)),
     every("role_column", Limit::Bytes(COLUMN_BYTES)),
     every("metadata_columns", Limit::List { most: MAX_METADATA_COLUMNS, bytes: 8_192 }),
+    every("more_content_columns", Limit::List { most: MAX_CONTENT_COLUMNS, bytes: 2_048 }),
+    every("condition", Limit::Bytes(CONDITION_BYTES)),
+    every("content_path", Limit::Bytes(PATH_BYTES)),
+    every("role_path", Limit::Bytes(PATH_BYTES)),
+    every("role_map", Limit::Bytes(8_192)),
     every("hash", Limit::Bytes(64)),
     every("level", Limit::Bytes(WORD_BYTES)),
     every("request_key", Limit::Bytes(ID_BYTES)),
+    every("history", Limit::Bytes(32 * MIB)),
+    every("replaces", Limit::List { most: MAX_REPLACED, bytes: 32_768 }),
     every("token_hash", Limit::Bytes(64)),
     of(&["memory_wait"], "timeout", Limit::Bytes(WORD_BYTES)),
 ];
@@ -153,7 +167,11 @@ pub const ARGUMENTS: [Argument; 58] = [
 /// What is counted inside of arguments.
 pub const PARTS: [Part; 9] = [
     Part { functions: &["memory_ingest_batch"], what: "turns", most: MAX_TURNS },
-    Part { functions: &["memory_augment", "memory_chat"], what: "messages", most: MAX_MESSAGES },
+    Part {
+        functions: &["memory_augment", "memory_chat", "memory_ingest_once"],
+        what: "messages",
+        most: MAX_MESSAGES,
+    },
     Part {
         functions: &["memory_recall", "memory_explain"],
         what: "entries of a list in the filter",

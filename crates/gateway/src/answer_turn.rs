@@ -34,13 +34,16 @@ impl Chat {
         let is_all = spoken.is_whole && !spoken.is_cut && !spoken.is_unread;
         let is_whole = ended == Ended::Whole && is_all;
         let metadata = if is_whole { json!({}) } else { json!({"interrupted": true}) };
-        let turn = self.turn("assistant", text.to_owned(), self.request.key.clone(), metadata);
+        let mut turn = self.turn("assistant", text.to_owned(), self.request.key.clone(), metadata);
         let (gateway, permit) = (Arc::clone(&self.gateway), Arc::clone(&self.permit));
         let mut heard = std::mem::take(said);
         let storing = tokio::spawn(async move {
             let _permit = permit;
             if let Err(error) = heard.settle(&gateway).await {
                 gateway.missed("store", &error);
+            }
+            if let Some(message) = heard.stored.filter(|_| is_whole) {
+                turn.replaces = message.answers;
             }
             let stored = gateway.memory.store(&turn).await?;
             if stored.is_new || !is_whole {

@@ -8,7 +8,7 @@ use crate::costs::bytes_said;
 use crate::extras::session_of_client;
 use crate::gateway::{Gateway, Permit};
 use crate::log;
-use crate::memory::{MemoryError, Recalled, Stored, Turn};
+use crate::memory::{MemoryError, Recalled, Turn};
 use crate::protocol::{self, Protocol};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
@@ -29,6 +29,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 /// The id of the user's turn, once it is committed.
 const STORED: &str = "x-memory-stored";
@@ -158,7 +159,7 @@ impl Chat {
             Some(Err(reason)) => {
                 self.settle(0);
                 let mut response = Refusal::no_upstream(reason).into_response();
-                self.tell(&mut response, said.stored);
+                self.tell(&mut response, said.id());
                 let _ = reply.send(Ok(response));
                 Ended::ByUpstream
             }
@@ -198,7 +199,8 @@ impl Chat {
         };
         // The request after a tool's is another one, but the user's turn is still the same.
         let key = self.request.key.clone().filter(|_| !self.request.continues);
-        let turn = self.turn("user", asked.message.clone(), key, metadata);
+        let history = self.request.history.clone();
+        let turn = Turn { history, ..self.turn("user", asked.message.clone(), key, metadata) };
         let (user_id, extras) = (&self.person.user_id, &self.request.extras);
         let (looking, looks) = oneshot::channel();
         let chat = json!({"messages": asked.messages, SEEN: self.request.seen});
@@ -258,7 +260,7 @@ impl Chat {
             return Ended::Whole;
         }
         let mut response = answer.head();
-        self.tell(&mut response, said.stored);
+        self.tell(&mut response, said.id());
         if streams {
             let (body, sender) = stream::body();
             *response.body_mut() = body;
@@ -284,7 +286,7 @@ impl Chat {
         if let Some(guess) = self.guess.take() {
             response = response.map(|body| guess.count(&self.gateway, &self.permit, body));
         }
-        self.tell(&mut response, said.stored);
+        self.tell(&mut response, said.id());
         // The client may be gone.
         let _ = reply.send(Ok(response));
     }
@@ -305,7 +307,7 @@ impl Chat {
                 Ok(None) => break,
                 Err(reason) => {
                     let mut response = Refusal::no_upstream(reason).into_response();
-                    self.tell(&mut response, said.stored);
+                    self.tell(&mut response, said.id());
                     let _ = reply.send(Ok(response));
                     return Ended::ByUpstream;
                 }
@@ -334,7 +336,7 @@ impl Chat {
         let mut spoken = Answer::default();
         self.protocol.take(&mut spoken, &document);
         let ended = if reply.is_closed() { Ended::ByClient } else { Ended::Whole };
-        let heard = said.stored;
+        let heard = said.id();
         self.count(&spoken, || bytes_said(&document), true);
         let stored = self.keep(&spoken, ended, said).await;
         if self.gateway.requires_memory && self.failed.contains(&"store") {
@@ -370,6 +372,8 @@ impl Chat {
             content: storable(content),
             key,
             metadata,
+            history: None,
+            replaces: Vec::new(),
         }
     }
 
@@ -401,9 +405,9 @@ impl Chat {
     }
 
     /// Tells the client what is known before the answer begins.
-    fn tell(&self, response: &mut Response, stored: Option<Stored>) {
+    fn tell(&self, response: &mut Response, stored: Option<Uuid>) {
         let headers = response.headers_mut();
-        if let Some(id) = stored.and_then(|stored| stored.id.to_string().parse().ok()) {
+        if let Some(id) = stored.and_then(|id| id.to_string().parse().ok()) {
             headers.insert(STORED, id);
         }
         if let Ok(failed) = self.failed.join(",").parse::<HeaderValue>()

@@ -39,6 +39,8 @@ pub struct ChatRequest {
     pub began: Option<[u8; 32]>,
     /// What else the model reads, for `memory_augment`.
     pub seen: Value,
+    /// What was said before the user's message, where that is new and the client sends all that there is.
+    pub history: Option<Value>,
     /// Whether tools or the client spoke last: then the user said nothing new.
     pub continues: bool,
     /// What is the same when the client repeats the request, and no other is sent with: a hash of its key and
@@ -80,6 +82,11 @@ impl ChatRequest {
         };
         let UsersWords { asked, is_task, continues, mut began, .. } = said;
         let kept = |name| object.get(name).filter(|member| member.value != "null");
+        let is_upstream =
+            ["conversation", "previous_response_id"].into_iter().any(|name| kept(name).is_some());
+        let is_new = |asked: &&Asked| !continues && !asked.is_followed && !is_upstream;
+        let history = asked.as_ref().filter(is_new).map(|asked| asked.history.clone());
+        let history = history.filter(|history| !history.is_null());
         if let Some(conversation) = kept("conversation") {
             began = Some(Sha256::digest(conversation.value).into());
         } else if kept("previous_response_id").is_some() {
@@ -113,6 +120,7 @@ impl ChatRequest {
             is_task,
             began,
             seen,
+            history,
             continues,
             key,
             late,
@@ -258,6 +266,36 @@ mod tests {
             json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
                    {"role": "user", "content": "c"}])
         );
+    }
+
+    #[test]
+    fn what_was_said_before_goes_along_where_the_client_sends_all_of_it() {
+        let said = |role: &str, text: &str| json!({"role": role, "content": text});
+        let mut messages = vec![said("system", "Be brief.")];
+        for number in 0..20 {
+            messages.extend([said("user", &format!("{number}?")), said("assistant", "Yes.")]);
+        }
+        let before = Value::from(messages[1..].to_vec());
+        messages.push(said("user", "Last?"));
+        let request = read(&json!({"messages": messages}).to_string());
+        assert_eq!(request.history, Some(before));
+        assert_eq!(request.asked.unwrap().messages.as_array().map(Vec::len), Some(9));
+        assert_eq!(
+            read(r#"{"messages":[{"role":"user","content":"a"}]}"#).history,
+            Some(json!([]))
+        );
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [{}]}));
+        messages.push(json!({"role": "tool", "content": "42"}));
+        assert_eq!(read(&json!({"messages": messages}).to_string()).history, None);
+        for upstream in [r#""conversation":"c""#, r#""previous_response_id":"r""#] {
+            let body = format!(r#"{{"input":"a",{upstream}}}"#);
+            let request = ChatRequest::read(
+                &crate::chat_form::RESPONSES,
+                body.into_bytes(),
+                &HeaderMap::new(),
+            );
+            assert_eq!(request.unwrap().history, None, "{upstream}");
+        }
     }
 
     #[test]

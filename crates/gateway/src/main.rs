@@ -47,6 +47,7 @@ mod stored_ids;
 mod stream;
 mod terminal;
 mod tool_loops;
+mod turn;
 mod upstream;
 mod user_turn;
 mod users_words;

@@ -1,12 +1,13 @@
 //! Memory as the gateway sees it: calls of `memory_*` functions, each in a transaction of its own that says
-//! first whose memory it is about. SQL is here, and in `callers.rs`, `mcp/queries.rs` and `mem0/queries.rs`, which ask
-//! through this.
+//! first whose memory it is about. SQL is here, and in `turn.rs`, `callers.rs`, `mcp/queries.rs` and `mem0/queries.rs`,
+//! which ask through this.
 
 use crate::extras::Extras;
 use crate::lending::{Borrower, Lender};
 pub use crate::memory_error::MemoryError;
 use crate::memory_error::{no_extension, reason};
 use crate::metrics::Metrics;
+pub use crate::turn::{Stored, Turn};
 use memory_agent_core::augment::summary_opening;
 use serde_json::Value;
 use std::sync::Arc;
@@ -78,49 +79,6 @@ pub struct Recalled {
     pub summary_of: Option<String>,
     /// What [`Memory::state`] says as long as all that holds.
     pub state: String,
-}
-
-/// A turn to be stored.
-#[derive(Clone, Debug)]
-pub struct Turn {
-    pub user_id: String,
-    pub session_id: String,
-    pub role: &'static str,
-    pub content: String,
-    /// The key of the request it came with.
-    pub key: Option<String>,
-    pub metadata: Value,
-}
-
-impl Turn {
-    fn statement(&self) -> (&'static str, [Param<'_>; 6]) {
-        let sql = "SELECT id, is_new FROM memory_ingest_once($1, $2, $3, request_key => $4, \
-                                                             user_id => $5, metadata => $6)";
-        let params: [Param<'_>; 6] = [
-            (&self.session_id, Type::TEXT),
-            (&self.role, Type::TEXT),
-            (&self.content, Type::TEXT),
-            (&self.key, Type::TEXT),
-            (&self.user_id, Type::TEXT),
-            (&self.metadata, Type::JSONB),
-        ];
-        (sql, params)
-    }
-}
-
-/// Where a turn is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
-    pub id: Uuid,
-    /// Whether it was not there before.
-    pub is_new: bool,
-}
-
-impl Stored {
-    fn read(rows: &[Row]) -> Result<Self, MemoryError> {
-        let row = rows.first().ok_or(MemoryError::Unexpected)?;
-        Ok(Self { id: column(row, 0)?, is_new: column(row, 1)? })
-    }
 }
 
 /// An argument and its type.
@@ -292,15 +250,20 @@ impl Memory {
         Stored::read(&answers.pop().unwrap_or_default())
     }
 
-    /// Forgets a turn that was stored.
+    /// Forgets a turn that was stored, and brings back what it took the place of.
     ///
     /// # Errors
     /// [`MemoryError`].
-    pub async fn forget(&self, id: Uuid, user_id: &str, why: &str) -> Result<(), MemoryError> {
-        let sql = "SELECT memory_forget($1, $2, user_id => $3)";
-        let params: [Param<'_>; 3] =
-            [(&id, Type::UUID), (&why, Type::TEXT), (&user_id, Type::TEXT)];
-        self.one(user_id, LAST_MOMENT, sql, &params, End::Commit).await.map(drop)
+    pub async fn undo(&self, stored: &Stored, user_id: &str, why: &str) -> Result<(), MemoryError> {
+        let forget = "SELECT memory_forget($1, $2, user_id => $3)";
+        let forgotten: [Param<'_>; 3] =
+            [(&stored.id, Type::UUID), (&why, Type::TEXT), (&user_id, Type::TEXT)];
+        let restore = "SELECT memory_restore(r.id, user_id => $2) FROM unnest($1) r (id)";
+        let restored: [Param<'_>; 2] =
+            [(&stored.replaced, Type::UUID_ARRAY), (&user_id, Type::TEXT)];
+        let statements = [(forget, &forgotten[..]), (restore, &restored[..])];
+        let who = (WHO, Borrower::of(user_id));
+        self.run(who, LAST_MOMENT, &statements, End::Commit, None).await.map(drop)
     }
 
     /// Runs a statement for a user who waits for it, and returns its rows.

@@ -4,6 +4,7 @@ use crate::gateway::{Gateway, Permit};
 use crate::memory::{MemoryError, Stored, Turn};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
+use uuid::Uuid;
 
 /// A turn on its way into memory.
 #[derive(Default)]
@@ -37,6 +38,11 @@ impl Said {
             }
         }
         (said, Ok(()))
+    }
+
+    /// The id of the turn, once it is stored.
+    pub fn id(&self) -> Option<Uuid> {
+        self.stored.as_ref().map(|stored| stored.id)
     }
 
     /// Waits until it is stored, however long that takes, and tries once more if it was not: should the
@@ -73,7 +79,7 @@ impl Said {
             }
             match (said.stored.filter(|stored| stored.is_new), user_id) {
                 (Some(stored), Some(user_id)) => {
-                    gateway.memory.forget(stored.id, &user_id, "the upstream refused it").await
+                    gateway.memory.undo(&stored, &user_id, "the upstream refused it").await
                 }
                 _ => Ok(()),
             }

@@ -4,6 +4,7 @@
 use crate::chat_form::Form;
 use crate::splice::{self, Array, Edit, Member, Object};
 use memory_agent_core::augment::original_message;
+use memory_agent_core::chat_messages::MAX_MESSAGES;
 use memory_agent_core::client_forms::{Message, is_task};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -25,6 +26,8 @@ pub struct Asked {
     pub name: Option<String>,
     /// The last messages, as texts, for `memory_augment`. The last one is the user's.
     pub messages: Value,
+    /// All that the user and the assistant said before, oldest first; null where that is too much.
+    pub history: Value,
     /// Whether anything comes after it, such as what tools answered.
     pub is_followed: bool,
     /// The text of the last one, as the database takes it.
@@ -47,12 +50,17 @@ impl Asked {
     fn typed((text, place): (String, Place), name: Option<String>) -> Option<Self> {
         let message = original_message(&text).to_owned();
         let is_blank = message.trim().is_empty();
-        let (messages, is_followed) = (Value::Null, false);
-        (!is_blank).then(|| Self { message, name, messages, is_followed, text, place })
+        let (messages, history, is_followed) = (Value::Null, Value::Null, false);
+        (!is_blank).then(|| Self { message, name, messages, history, is_followed, text, place })
     }
 
     /// The same with the messages before it.
-    fn after(mut self, mut messages: Vec<Value>) -> Self {
+    fn after(mut self, earlier: Vec<Value>) -> Self {
+        let newest = earlier.len().saturating_sub(EARLIER_MESSAGES);
+        let mut messages = earlier[newest..].to_vec();
+        if earlier.len() <= MAX_MESSAGES {
+            self.history = Value::from(earlier);
+        }
         messages.push(json!({"role": "user", "content": self.text}));
         self.messages = Value::from(messages);
         self
@@ -123,7 +131,7 @@ impl UsersWords {
                     _ => None,
                 };
                 earlier.extend(content.map(|text| json!({"role": role, "content": text})));
-                if earlier.len() == EARLIER_MESSAGES {
+                if earlier.len() > MAX_MESSAGES {
                     break;
                 }
                 continue;

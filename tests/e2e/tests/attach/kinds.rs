@@ -131,7 +131,7 @@ fn attaching_again_changes_the_attachment() {
     run(&mut client, "INSERT INTO notes (id, body, kind) VALUES (1, 'Ann skis.', 'draft')");
     run(&mut client, crate::ATTACH);
     assert_eq!(count(&mut client, "memory_agent.attachments"), 1);
-    assert_eq!(count(&mut client, "pg_trigger WHERE tgname LIKE 'memory_agent%'"), 4);
+    assert_eq!(count(&mut client, "pg_trigger WHERE tgname LIKE 'memory_agent%'"), 6);
     run(
         &mut client,
         "SELECT memory_attach('notes', 'kind', user_id_column => 'owner', backfill => false)",

@@ -2,7 +2,9 @@
 //! them, memory says the same as the table; and no statement fails because of memory.
 
 mod agreement;
+mod conditions;
 mod foreign_code;
+mod frameworks;
 mod ids;
 mod kinds;
 mod moves;

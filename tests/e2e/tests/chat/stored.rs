@@ -62,6 +62,30 @@ fn what_an_agent_may_not_store_costs_no_call() {
     assert_eq!(contents, ["Hello", ANSWER]);
 }
 
+/// Whoever sends the conversation shows what was taken back of it; whoever sends a message alone shows nothing.
+#[test]
+fn what_was_taken_back_ends() {
+    let mut session = scene().session("stored_taken_back");
+    let arguments = "'s', model => 'taken back'";
+    let mut talk = |texts: &[&str]| {
+        let message = |(at, text): (usize, &&str)| json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": text});
+        let messages: Json = texts.iter().enumerate().map(message).collect();
+        session.chat(&messages, arguments);
+        let query = "SELECT content FROM memory_load('s') WHERE role = 'user'";
+        let users: Vec<String> = values(&mut session.client, query, &[]);
+        let all: i64 = value(&mut session.client, "SELECT count(*) FROM memory_load('s')", &[]);
+        assert_eq!(all, 2 * users.len() as i64, "each has one answer");
+        users
+    };
+    assert_eq!(talk(&["Hello."]), ["Hello."]);
+    assert_eq!(talk(&["Hello."]), ["Hello.", "Hello."], "said twice");
+    let changed = |text: &'static str| ["Hello.", ANSWER, text];
+    assert_eq!(talk(&changed("I ski.")), ["Hello.", "I ski."], "another text in its place");
+    assert_eq!(talk(&changed("I sail.")), ["Hello.", "I sail."]);
+    assert_eq!(talk(&changed("I sail.")), ["Hello.", "I sail."], "answered again");
+    assert_eq!(talk(&["Hello.", "Hi.", "Hello.", ANSWER, "I row."]).len(), 3, "another beginning");
+}
+
 #[test]
 fn a_rollback_leaves_nothing() {
     let mut session = scene().session("stored_rollback");

@@ -69,7 +69,8 @@ const NAMES: &str = r#"
     INSERT INTO "sch'em""a\.$$"."ta""ble'; --$$\."
     SELECT E'key''"\\\n' || n, E'\\.\nAttached row ' || n || ' $$ ''; --', E'al''i"ce\\', E'\\.' FROM generate_series(1, 5) n;
     SELECT memory_attach('"sch''em""a\.$$"."ta""ble''; --$$\."', 'bo''d"y\',
-                         user_id_column => 'us"er''', metadata_columns => ARRAY['me"ta'' \']);
+                         user_id_column => 'us"er''', metadata_columns => ARRAY['me"ta'' \'],
+                         condition => '"me""ta'' \" IN (''\.'', ''$$'')');
     INSERT INTO "sch'em""a\.$$"."ta""ble'; --$$\." VALUES (E'new\\.\n', E'\\.\nStored by the trigger.', 'alice', '$$');
 "#;
 
@@ -116,6 +117,16 @@ fn hostile_texts_and_names_come_back_as_they_were() {
         );
         let changed = "SELECT count(*) FROM memory_agent.entries WHERE content = 'Changed.' AND state = 'active'";
         assert_eq!(value::<i64>(&mut client, changed, &[]), 1, "{form}");
+        // And the condition means the same where backslashes mean more than usual.
+        run(
+            &mut client,
+            &format!(
+                r#"SET standard_conforming_strings = off; UPDATE {table} SET "bo'd""y\" = "bo'd""y\" || '!'"#
+            ),
+        );
+        let exclaimed = "SELECT count(*) FROM memory_agent.entries \
+                          WHERE content LIKE '%!' AND source_key IS NOT NULL AND state = 'active'";
+        assert_eq!(value::<i64>(&mut client, exclaimed, &[]), 6, "{form}");
         let mut reader = cluster().connect_as(&target, "hostile'; DROP TABLE x; --\"$$\\ role");
         run(&mut reader, "SELECT memory_stats()");
     }

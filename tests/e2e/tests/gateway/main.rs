@@ -34,6 +34,7 @@ mod services;
 mod sessions;
 mod spending;
 mod streams;
+mod taken_back;
 mod terminal;
 mod tls;
 mod tool_loops;

@@ -118,3 +118,56 @@ fn many_at_once_store_one() {
     );
     assert_eq!(counts, "assistant 1, user 1");
 }
+
+/// A turn with what the client sent before it: the ids of what it took the place of, and of its earlier answers.
+fn with_history(client: &mut Client, said: &str, history: &str) -> (Vec<Uuid>, Vec<Uuid>) {
+    let query = "SELECT replaced, answers FROM memory_ingest_once('s', 'user', $1, history => $2::text::jsonb)";
+    let row = client.query_one(query, &[&said, &history]).expect("stored");
+    (row.get(0), row.get(1))
+}
+
+#[test]
+fn what_a_client_took_back_ends() {
+    let mut client = database(cluster(), "turns_taken_back");
+    run(&mut client, "SET memory_agent.user_id = 'ann'");
+    once(&mut client, "'s', 'user', 'I am Ann.'");
+    once(&mut client, "'s', 'assistant', 'Hello.'");
+    let (old, _) = once(&mut client, "'s', 'user', 'I ski.'");
+    let (answer, _) = once(&mut client, "'s', 'assistant', 'Where?'");
+    let before =
+        r#"[{"role": "user", "content": "I am Ann."}, {"role": "assistant", "content": "Hello."}]"#;
+    // What only looks alike: another beginning, none, more.
+    for history in [
+        "[]",
+        r#"[{"role": "user", "content": "I am Bob."}, {"role": "assistant", "content": "Hello."}]"#,
+        r#"[{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "I am Ann."}]"#,
+    ] {
+        run(&mut client, "BEGIN");
+        assert_eq!(with_history(&mut client, "I sail.", history), (vec![], vec![]), "{history}");
+        run(&mut client, "ROLLBACK");
+    }
+    assert_eq!(with_history(&mut client, "I ski.", before), (vec![], vec![answer]));
+    // A turn of another session stays.
+    let (other, _) = once(&mut client, "'other', 'assistant', 'Elsewhere.'");
+    let again = format!("'s', 'assistant', 'In Oslo?', replaces => '{{{answer},{other}}}'");
+    let row = client
+        .query_one(&format!("SELECT id, replaced FROM memory_ingest_once({again})"), &[])
+        .unwrap();
+    let (new, replaced): (Uuid, Vec<Uuid>) = (row.get(0), row.get(1));
+    assert_eq!(replaced, [answer]);
+    assert_eq!(with_history(&mut client, "I sail.", before), (vec![old, new], vec![]));
+    let contents: Vec<String> =
+        memory_agent_e2e::memory::values(&mut client, "SELECT content FROM memory_load('s')", &[]);
+    assert_eq!(contents, ["I am Ann.", "Hello.", "I sail."]);
+    assert!(value::<bool>(&mut client, "SELECT memory_restore($1)", &[&new]), "it may come back");
+    for (arguments, expected) in [
+        ("'s', 'assistant', 'x', history => '[]'", "history is for turns of the role user"),
+        ("'s', 'user', 'x', replaces => ARRAY[gen_random_uuid()]", "of the role assistant"),
+        ("'s', 'user', 'x', history => '{}'", "history: messages must be a JSON array"),
+        ("'s', 'user', 'x', history => '[1]'", "history: message 1: it is not an object"),
+    ] {
+        let call = client.batch_execute(&format!("SELECT memory_ingest_once({arguments})"));
+        let message = expect_error(call, "22023");
+        assert!(message.contains(expected), "{message}");
+    }
+}

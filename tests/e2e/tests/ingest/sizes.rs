@@ -94,6 +94,13 @@ fn too_large(kind: &str, limit: Limit) -> Vec<(String, usize)> {
         // With its quotes.
         "jsonb" => vec![(format!("to_jsonb(repeat('x', {}))", bytes - 1), bytes)],
         "bytea" => vec![(format!("decode(repeat('00', {}), 'hex')", bytes + 1), bytes)],
+        "uuid[]" => {
+            let elements = elements.unwrap();
+            vec![
+                (format!("array_fill(gen_random_uuid(), ARRAY[{}])", elements + 1), elements),
+                (format!("array_fill(NULL::uuid, ARRAY[{}])", elements + 1), elements),
+            ]
+        }
         "text[]" => {
             let elements = elements.unwrap();
             vec![

@@ -34,6 +34,8 @@ const CALLS: &[&str] = &[
     "memory_ingest('expired', 'user', 'Gone at once, {r}.', ttl => '1 microsecond')",
     "memory_ingest_once('s', 'user', 'Said once, {r}.', request_key => 'key {r}')",
     "memory_ingest_once('s', 'user', 'Said once, {r}.', request_key => 'key {r}')",
+    "memory_ingest_once('back', 'user', 'Hello.', history => '[]')",
+    "memory_ingest_once('back', 'assistant', 'Answer {r}.', replaces => ARRAY[gen_random_uuid()])",
     "memory_ingest_batch('[{\"role\": \"user\", \"content\": \"Many at once, {r}.\"}]', 's')",
     "memory_add('The user works for company {r}.', infer => false)",
     "memory_add('The user has a cat called {r}.', 's', infer => false, fact_key => 'cat')",

@@ -353,6 +353,7 @@ fn argument(type_name: &str, role: &str) -> String {
         "timestamp with time zone" => "now()",
         "interval" => "'1 second'",
         "uuid" => "gen_random_uuid()",
+        "uuid[]" => "ARRAY[gen_random_uuid()]",
         "vector" | "regclass" => "NULL",
         "regrole" => return format!("'{role}'::regrole"),
         other => panic!("no argument of type {other} known: add one"),
