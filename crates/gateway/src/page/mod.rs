@@ -14,13 +14,13 @@ mod frame;
 mod known;
 mod login;
 mod notice;
+mod one_session;
 mod opening;
 mod parts;
 mod prompt;
 mod request;
 mod rows;
 mod search;
-mod session;
 mod sessions;
 mod single_memory;
 mod timeline;
@@ -86,7 +86,7 @@ pub fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
     let router = Router::new()
         .route(ROOT, view(facts::show))
         .route("/ui/sessions", view(sessions::list))
-        .route("/ui/session", view(session::show))
+        .route("/ui/session", view(one_session::show))
         .route("/ui/search", view(search::show))
         .route("/ui/prompt", view(prompt::show))
         .route("/ui/add", form(change::add))

@@ -314,3 +314,32 @@ fn who_is_new_has_three_ways_to_begin() {
     browser.wait_for_text("1 fact.");
     assert!(holds(&mut client, "Ann plays the cello."));
 }
+
+#[test]
+fn files_are_dropped_looked_into_and_imported() {
+    let mut client = database("everyday_import");
+    let gateway = gateway("everyday_import", Some("ann"));
+    let browser = Browser::start();
+    open(&browser, &gateway, "/ui/files");
+    let drop = "const lines = ['Hello.', 'I keep bees.'].map((content, n) => \
+            JSON.stringify({role: 'user', content, session_id: 's', created_at: `2026-01-0${n + 1}T10:00:00Z`})); \
+        const dataTransfer = new DataTransfer(); \
+        dataTransfer.items.add(new File([lines.join('\\n')], 'said.jsonl')); \
+        document.querySelector('.drop').dispatchEvent(new DragEvent('drop', {dataTransfer, bubbles: true, cancelable: true}))";
+    browser.run(drop);
+    browser.wait_for_text("1 conversation, 2 memories, from 1 Jan 2026 to 2 Jan 2026.");
+    browser.wait_for_text("Learning facts from them takes about 1 call of a language model");
+    let stored = |client: &mut Client| -> i64 {
+        value(client, "SELECT count(*) FROM memory_agent.entries", &[])
+    };
+    assert_eq!(stored(&mut client), 0, "that was only a look");
+    browser.click(".import .primary");
+    browser.wait_for_text("2 memories are stored, 0 were there already.");
+    assert_eq!(stored(&mut client), 2);
+    // The form that came with the answer works as the first one did.
+    browser.run(drop);
+    browser.wait_for_text("1 conversation, 2 memories");
+    browser.click(".import .primary");
+    browser.wait_for_text("0 memories are stored, 2 were there already.");
+    assert_eq!(browser.complaints(), [""; 0]);
+}

@@ -2,9 +2,9 @@
 //! other programs' conversations, and what is said where something is not there.
 
 use crate::reader::{Reader, read};
-use crate::{ALLERGY, NEVER_LATE, database, gateway, with_life};
+use crate::{ALLERGY, NEVER_LATE, ROLE, database, gateway, with_life};
 use memory_agent_e2e::memory::{run, value};
-use memory_agent_e2e::{Gateway, json};
+use memory_agent_e2e::{Client, Gateway, json};
 use std::process::Command;
 
 #[test]
@@ -128,6 +128,25 @@ fn what_is_said_again_is_one_answer() {
     let text = read(&page);
     assert!(text.contains("Said three times"), "{text}");
     assert_eq!(page.matches("<li data-row").count(), 2, "{page}");
+}
+
+#[test]
+fn a_search_says_when_it_is_less_certain() {
+    let mut client = with_life("known_certain");
+    let set = |client: &mut Client, what: &str| {
+        run(client, &format!("ALTER ROLE {ROLE} IN DATABASE known_certain {what}"));
+    };
+    let path = "/ui/search?q=What+must+Lena+not+eat%3F";
+    let looked = || read(&Reader::of(&gateway("known_certain", Some("ann"))).page(path));
+    let notice = "were not read closely this time";
+    let usual = looked();
+    assert!(usual.contains("Sure") && !usual.contains(notice), "{usual}");
+    set(&mut client, "SET memory_agent.rerank = off");
+    assert!(looked().contains(notice), "{}", looked());
+    // Other rankings have no probabilities.
+    set(&mut client, "SET memory_agent.ranking = weighted");
+    let weighted = looked();
+    assert!(weighted.contains("Lena is allergic") && !weighted.contains("Sure"), "{weighted}");
 }
 
 /// A ZIP archive with these files.
