@@ -1,10 +1,14 @@
-//! What a visitor does with one memory: correct, forget, restore it.
+//! What a visitor does with memories: correct, forget, restore, add. Each form says which view it is on, and that
+//! view then says what was done, and how to undo it.
 
-use super::parts::memory_path;
+use super::parts::{is_view, memory_path};
 use super::request::{Answer, Asked, Trouble};
 use crate::memory::Param;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
+
+/// Most memories that are forgotten or restored at once: those of a page.
+const MANY: usize = 90;
 
 /// `POST /ui/memory/{id}/correct`.
 ///
@@ -12,49 +16,92 @@ use uuid::Uuid;
 /// What memory says.
 pub async fn correct(asked: Asked) -> Result<Answer, Trouble> {
     let id = asked.id()?;
-    let content = asked.form.get("content").unwrap_or_default();
-    // Browsers send every line break of a form as two characters.
-    let content = content.replace("\r\n", "\n");
+    let content = text(&asked);
     let params: [Param<'_>; 2] = [(&id, Type::UUID), (&content, Type::TEXT)];
     let rows = asked.rows("SELECT memory_update($1, $2)", &params).await?;
-    let new: Uuid =
-        rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(Trouble::nothing_here)?;
-    Ok(see(new, if new == id { "same" } else { "corrected" }))
+    let new = rows.first().and_then(|row| row.try_get(0).ok());
+    let new: Uuid = new.ok_or_else(|| Trouble::gone("memory"))?;
+    Ok(done(&asked, if new == id { "same" } else { "corrected" }, &[new]))
 }
 
-/// `POST /ui/memory/{id}/forget`.
+/// What was typed; browsers send every line break of a form as two characters.
+fn text(asked: &Asked) -> String {
+    asked.form.get("content").unwrap_or_default().replace("\r\n", "\n").trim().to_owned()
+}
+
+/// `POST /ui/memory/{id}/forget`, and `POST /ui/forget` for several.
 ///
 /// # Errors
 /// What memory says.
 pub async fn forget(asked: Asked) -> Result<Answer, Trouble> {
-    let id = asked.id()?;
+    let ids = ids(&asked)?;
     let reason = asked.form.get("reason");
-    let params: [Param<'_>; 2] = [(&id, Type::UUID), (&reason, Type::TEXT)];
-    did(&asked, "SELECT memory_forget($1, $2)", &params, id, "forgotten").await
+    let params: [Param<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&reason, Type::TEXT)];
+    let sql = "SELECT i.id FROM unnest($1) i (id) WHERE memory_forget(i.id, $2)";
+    did(&asked, sql, &params, &ids, "forgotten").await
 }
 
-/// `POST /ui/memory/{id}/restore`.
+/// `POST /ui/memory/{id}/restore`, and `POST /ui/restore` for several.
 ///
 /// # Errors
 /// What memory says.
 pub async fn restore(asked: Asked) -> Result<Answer, Trouble> {
-    let id = asked.id()?;
-    let params: [Param<'_>; 1] = [(&id, Type::UUID)];
-    did(&asked, "SELECT memory_restore($1)", &params, id, "restored").await
+    let ids = ids(&asked)?;
+    let params: [Param<'_>; 1] = [(&ids, Type::UUID_ARRAY)];
+    let sql = "SELECT i.id FROM unnest($1) i (id) WHERE memory_restore(i.id)";
+    did(&asked, sql, &params, &ids, "restored").await
+}
+
+/// `POST /ui/add`.
+///
+/// # Errors
+/// What memory says.
+pub async fn add(asked: Asked) -> Result<Answer, Trouble> {
+    let content = text(&asked);
+    if content.is_empty() {
+        return Err(Trouble::invalid("Write what is to be remembered."));
+    }
+    let params: [Param<'_>; 1] = [(&content, Type::TEXT)];
+    let rows = asked.rows("SELECT memory_add($1, infer => false)", &params).await?;
+    let new: Option<Uuid> = rows.first().and_then(|row| row.try_get(0).ok());
+    Ok(done(&asked, "added", new.as_slice()))
+}
+
+/// The one that the path names, or those of the form.
+fn ids(asked: &Asked) -> Result<Vec<Uuid>, Trouble> {
+    if asked.path.starts_with("/ui/memory/") {
+        return Ok(vec![asked.id()?]);
+    }
+    let ids = asked.form.all("id").filter_map(|id| Uuid::parse_str(id).ok());
+    let ids: Vec<Uuid> = ids.take(MANY).collect();
+    if ids.is_empty() {
+        return Err(Trouble::invalid("Choose at least one memory."));
+    }
+    Ok(ids)
 }
 
 async fn did(
     asked: &Asked,
     sql: &str,
     params: &[Param<'_>],
-    id: Uuid,
+    wanted: &[Uuid],
     word: &str,
 ) -> Result<Answer, Trouble> {
     let rows = asked.rows(sql, params).await?;
-    let has_done = rows.first().and_then(|row| row.try_get(0).ok()).unwrap_or(false);
-    Ok(see(id, if has_done { word } else { "nothing" }))
+    let ids: Vec<Uuid> = rows.iter().filter_map(|row| row.try_get(0).ok()).collect();
+    Ok(match ids.as_slice() {
+        [] => done(asked, "nothing", wanted),
+        ids => done(asked, word, ids),
+    })
 }
 
-fn see(id: Uuid, word: &str) -> Answer {
-    Answer::See(format!("{}?done={word}", memory_path(&id.to_string())))
+/// Leads back to where the form was, which says what was done; without, to the memory itself.
+fn done(asked: &Asked, word: &str, ids: &[Uuid]) -> Answer {
+    let own = ids.first().map(|id| memory_path(&id.to_string()));
+    let Some(back) = asked.form.get("back").filter(|back| is_view(back)) else {
+        return Answer::See(format!("{}?done={word}", own.as_deref().unwrap_or("/ui")));
+    };
+    let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+    let joint = if back.contains('?') { '&' } else { '?' };
+    Answer::See(format!("{back}{joint}done={word}&ids={}", ids.join(",")))
 }

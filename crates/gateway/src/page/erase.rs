@@ -109,11 +109,11 @@ async fn confirm(
         h1 { "Erase for good" }
         @match target {
             Target::One(_) => {
-                p { "This memory goes, with its earlier and later versions, and with what was made of nothing else." }
+                p { "This memory goes, with its earlier and later versions, and with the facts that were learned only from it." }
                 @for entry in &texts { blockquote { p { (beginning(&entry.content, 600)) } } }
             }
             Target::Session { session_id, .. } => {
-                p { "The session " b { (session_id) } " goes: what was said, its summaries, and what was made of nothing else." }
+                p { "The session " b { (session_id) } " goes: what was said, its summaries, and the facts that were learned only from it." }
             }
             Target::Everything => {
                 p {
@@ -128,11 +128,11 @@ async fn confirm(
         form.confirm method="post" action="/ui/erased" {
             (form_token(&asked.visit))
             (target.fields())
-            @if was_mistyped { p.note.bad role="alert" { "That is another word. Nothing was erased." } }
+            @if was_mistyped { p.note.bad role="alert" { "You typed something else, so nothing was erased." } }
             label for="word" { "Type " code { (word) } " to confirm" }
             input #word type="text" name="word" required autocomplete="off" autocapitalize="none"
                 spellcheck="false" aria-invalid[was_mistyped];
-            div.actions { button.danger type="submit" { "Erase for good" } a.button.quiet href="/ui" { "Keep it" } }
+            div.actions { button.danger type="submit" { "Erase for good" } a.button href="/ui" { "Keep it" } }
         }
     };
     Ok(Answer::Page(Here::Elsewhere, "Erase for good".to_owned(), body))
@@ -153,7 +153,7 @@ pub async fn erase(asked: Asked) -> Result<Answer, Trouble> {
         h1 { "Erased" }
         p.note.good role="status" { "It is gone for good." }
         (table(&counts))
-        p { a href="/ui" { "What is known" } }
+        p { a.button href="/ui" { "Go to what is known" } }
     };
     if !matches!(target, Target::Everything) || !asked.visit.has_signed_in {
         return Ok(Answer::Page(Here::Elsewhere, "Erased".to_owned(), body));
@@ -185,14 +185,16 @@ fn table(counts: &Map<String, Value>) -> Markup {
 /// What the rows of a table are called.
 fn called(table: &str) -> String {
     match table {
-        "entries" => "memories: turns, facts and parts of documents, with old versions".to_owned(),
+        "entries" => {
+            "memories: messages, facts and parts of documents, with old versions".to_owned()
+        }
         "session_summaries" => "summaries".to_owned(),
         "archives" => "documents and archived conversations".to_owned(),
         "history" => "texts in the history".to_owned(),
         "jobs" => "pieces of background work".to_owned(),
-        "llm_calls" => "texts of calls to the LLM".to_owned(),
-        "traces" => "traces of reflections".to_owned(),
-        "entry_windows" => "further vectors".to_owned(),
+        "llm_calls" => "texts that a language model was asked about".to_owned(),
+        "traces" => "notes on how facts were learned".to_owned(),
+        "entry_windows" => "parts of long texts, kept for search".to_owned(),
         other => other.replace('_', " "),
     }
 }

@@ -1,126 +1,254 @@
-//! What is known: the facts of today, newest first, each with what it replaced and with what was said;
-//! or those that held at a time.
+//! What is known: the facts of today, each with what it replaced and with what was said, found as one types and
+//! changed on the spot; or those that held at a time.
 
-use super::frame::Here;
-use super::parts::{self, beginning, memory_path, session_path};
+use super::fact_rows::{Around, forms, row, source_ids};
+use super::first_steps;
+use super::frame::{Here, form_token};
+use super::known::{Choices, Chosen, Counted, Known, NEAREST, Sort, known, next_page, time_range};
+use super::notice::notice;
+use super::opening::{Openings, name_of};
+use super::parts::{self, count};
 use super::request::{Answer, Asked, Trouble};
-use super::rows::{self, COLUMNS, Entry, Event};
-use super::search::time_field;
-use crate::memory::Param;
+use super::rows::{self, Entry, Event};
 use maud::{Markup, html};
-use std::collections::{HashMap, HashSet};
-use tokio_postgres::types::Type;
-
-/// Facts on a page.
-const PAGE: usize = 25;
-/// Most facts that are shown of a time: those that are nearest to the question.
-const AT_A_TIME: i32 = 100;
-/// The question when the visitor gives none.
-const QUESTION: &str = "What is known about the user?";
-/// Letters that are shown of what was said.
-const SAID: usize = 400;
+use std::collections::HashMap;
 
 /// `GET /ui`.
 ///
 /// # Errors
 /// What memory says.
 pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
-    let as_of = asked.query.get("as_of").map(|at| {
-        parts::moment(at)
-            .ok_or_else(|| Trouble::invalid("This is not a time: write 2026-01-31T10:00."))
-    });
-    let as_of = as_of.transpose()?;
-    let first_page = asked.query.get("from").is_none();
-    let known = async {
-        Ok(match as_of {
-            Some(as_of) => (at_a_time(&asked, as_of).await?, None),
-            None => today(&asked).await?,
-        })
-    };
-    let range = async { if first_page { time_range(&asked).await } else { Ok(None) } };
-    let ((facts, next), range) = tokio::try_join!(known, range)?;
-    let ids = rows::ids(facts.iter().map(|fact| &fact.id));
-    let events = by_memory(asked.events(&ids).await?);
-    let sources = sources(&asked, &facts, &events).await?;
-    let is_cut = as_of.is_some() && facts.len() == AT_A_TIME as usize;
+    let chosen = Chosen::read(&asked.query)?;
+    let is_first = asked.query.get("from").is_none();
+    let range = async { if is_first { time_range(&asked).await } else { Ok(None) } };
+    let (known, range, notice) =
+        tokio::try_join!(known(&asked, &chosen), range, notice(&asked, None))?;
+    let around = around(&asked, &known, &chosen).await?;
+    let is_empty = range.is_none() && is_first && known.facts.is_empty();
+    let is_new = is_empty && !chosen.narrows() && chosen.as_of.is_none();
+    let now = asked.but_for(&["as_of", "done", "ids"]);
     let body = html! {
         h1 { "What is known" }
-        @if first_page {
-            form.when method="get" action="/ui" data-live="#facts" role="search" {
-                (time_field(&range, as_of))
-                div.actions {
-                    button type="submit" { "Show" }
-                    @if as_of.is_some() { a.button.quiet href="/ui" { "Today" } }
-                }
-            }
+        @if is_new {
+            (first_steps::show(&asked))
+        } @else {
+            @if is_first { (toolbar(&chosen, &known.choices, &around.openings, &range, &now)) }
+            p #count .count-line role="status" { (told(&known, &chosen)) }
         }
-        div #facts aria-live="polite" {
-            @if let Some(as_of) = as_of {
-                p.muted {
-                    "What held on " (parts::at(as_of)) ": "
-                    @if is_cut { "the " (facts.len()) " facts that say most about you." }
-                    @else { (facts.len()) @if facts.len() == 1 { " fact." } @else { " facts." } }
-                }
-            }
-            @if facts.is_empty() {
-                (parts::empty("No facts yet.", "Facts are made from what you say, when an LLM is configured, or stored with memory_add."))
-            }
-            (by_month(&facts, &events, &sources))
-            (parts::further(next.as_deref(), "Earlier facts"))
+        @if is_first && chosen.as_of.is_none() { (add(&asked, is_new)) }
+        div #known {
+            @if known.facts.is_empty() && !is_new { (nothing(&chosen, known.next.is_some())) }
+            (list(&asked, &known, &chosen, &around))
+            (forms(&asked, &around.here))
+            @if let Some(next) = &known.next { (parts::further(Some(&next_page(&asked, next)), further(&chosen))) }
         }
+        (notice)
+        @if !known.facts.is_empty() { (keys()) }
     };
     Ok(Answer::Page(Here::Facts, "What is known".to_owned(), body))
 }
 
-/// A page of the facts of today, and where the next one is.
-async fn today(asked: &Asked) -> Result<(Vec<Entry>, Option<String>), Trouble> {
-    let from = asked.query.get("from").map(|from| {
-        parts::read_place(from).ok_or_else(|| Trouble::invalid("This is not a page of facts."))
-    });
-    let from = from.transpose()?;
-    let sql = format!(
-        "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_list( \
-             kind => 'fact', user_id => $1, from_at => $2::timestamp AT TIME ZONE 'UTC', from_id => $3, \
-             \"limit\" => $4::int4) e ORDER BY e.created_at DESC, e.id DESC) f"
-    );
-    let (user, limit) = (asked.user_id(), PAGE as i32 + 1);
-    let (at, id) = (from.map(|from| from.0), from.map(|from| from.1));
-    let params: [Param<'_>; 4] =
-        [(&user, Type::TEXT), (&at, Type::TEXT), (&id, Type::UUID), (&limit, Type::INT4)];
-    let mut facts: Vec<Entry> = rows::read(&asked.rows(&sql, &params).await?)?;
-    let has_more = facts.len() > PAGE;
-    facts.truncate(PAGE);
-    let last = facts.last().filter(|_| has_more);
-    let next = last.map(|last| {
-        format!("/ui?from={}", parts::encoded(&parts::place(&last.created_at, &last.id)))
-    });
-    Ok((facts, next))
+async fn around(asked: &Asked, known: &Known, chosen: &Chosen) -> Result<Around, Trouble> {
+    let ids = rows::ids(known.facts.iter().map(|fact| &fact.id));
+    let events = by_memory(asked.events(&ids).await?);
+    let mut wanted: Vec<String> =
+        known.facts.iter().flat_map(|fact| source_ids(fact, &events)).cloned().collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let sources = asked.texts(&rows::ids(&wanted)).await?;
+    let shown = known.facts.iter().chain(sources.values());
+    let sessions =
+        shown.filter_map(|one| Some((one.session_id.as_deref()?, one.agent_id.as_str())));
+    let choices = known.choices.sessions.iter().map(|one| (one.name.as_str(), ""));
+    let openings = asked.openings(sessions.chain(choices)).await?;
+    Ok(Around {
+        events,
+        sources,
+        openings,
+        here: asked.here(),
+        hold: chosen.as_of.is_none() && !chosen.unverified,
+        are_unverified: chosen.unverified && chosen.as_of.is_none(),
+    })
 }
 
-/// The facts that held at a time, newest first.
-async fn at_a_time(asked: &Asked, as_of: &str) -> Result<Vec<Entry>, Trouble> {
-    let sql = "SELECT to_jsonb(f) FROM ( \
-                   SELECT r.id, r.kind, r.role, r.content, r.created_at AT TIME ZONE 'UTC' AS created_at, \
-                          r.session_id, r.markers, r.metadata \
-                     FROM memory_recall($1, kinds => '{fact}', top_k => $2::int4, rerank => false, \
-                                        as_of => $3::timestamp AT TIME ZONE 'UTC') r \
-                    ORDER BY r.created_at DESC, r.id DESC) f";
-    let params: [Param<'_>; 3] =
-        [(&QUESTION, Type::TEXT), (&AT_A_TIME, Type::INT4), (&as_of, Type::TEXT)];
-    rows::read(&asked.rows(sql, &params).await?)
+/// One field to search in, what can be chosen, the order, and the time.
+fn toolbar(
+    chosen: &Chosen,
+    choices: &Choices,
+    openings: &Openings,
+    range: &Option<(String, String)>,
+    now: &str,
+) -> Markup {
+    let plain = |value: &str| value.to_owned();
+    let usual = if chosen.words.is_some() { "Best first" } else { "Newest first" };
+    html! {
+        form.find method="get" action="/ui" data-live="#count, #known, #when, #back" role="search" {
+            div.box {
+                label.hidden for="q" { "Search in what is known" }
+                input #q type="search" name="q" value=[chosen.words.as_deref()] data-filter="#known"
+                    placeholder="Search in what is known" autocomplete="off";
+                button.primary type="submit" { "Search" }
+            }
+            div.chips {
+                (choice("session", "Conversation", &choices.sessions, chosen.session.as_deref(), |id| name_of(id, "", openings)))
+                (choice("key", "Topic", &choices.keys, chosen.key.as_deref(), plain))
+                (choice("marker", "Marker", &choices.markers, chosen.marker.as_deref(), plain))
+                (choice("program", "Imported from", &choices.programs, chosen.program.as_deref(), plain))
+                @if choices.shared > 0 || chosen.shared {
+                    label.chip { input type="checkbox" name="shared" value="yes" checked[chosen.shared]; "Shared" }
+                }
+                label.chip { input type="checkbox" name="unverified" value="yes" checked[chosen.unverified]; "Not verified" }
+                label.hidden for="sort" { "Order" }
+                select.chip #sort name="sort" {
+                    option value="" selected[chosen.sort == Sort::Usual] { (usual) }
+                    @if chosen.words.is_some() { option value="newest" selected[chosen.sort == Sort::Newest] { "Newest first" } }
+                    option value="oldest" selected[chosen.sort == Sort::Oldest] { "Oldest first" }
+                }
+                (time_pill(range, chosen.as_of.as_deref()))
+                span #back {
+                    @if chosen.as_of.is_some() { a.clear href=(now) { "Back to now" } }
+                    @if chosen.narrows() { a.clear href="/ui" { "Clear all" } }
+                }
+            }
+        }
+    }
 }
 
-/// From the first fact or session until now; nothing for who has none.
-pub async fn time_range(asked: &Asked) -> Result<Option<(String, String)>, Trouble> {
-    let sql = "SELECT jsonb_build_array(least( \
-                   (SELECT e.created_at FROM memory_list(kind => 'fact', oldest_first => true, \
-                                                         \"limit\" => 1, user_id => $1) e), \
-                   (SELECT min(s.created_at) FROM memory_sessions s WHERE s.user_id = $1) \
-               ) AT TIME ZONE 'UTC', now() AT TIME ZONE 'UTC')";
-    let user = asked.user_id();
-    let found: Vec<(Option<String>, String)> =
-        rows::read(&asked.rows(sql, &[(&user, Type::TEXT)]).await?)?;
-    Ok(found.into_iter().find_map(|(first, now)| Some((first?, now))))
+fn choice(
+    name: &str,
+    label: &str,
+    values: &[Counted],
+    chosen: Option<&str>,
+    shown: impl Fn(&str) -> String,
+) -> Markup {
+    // What was chosen stays there though no fact is left that has it.
+    let lost = chosen.filter(|chosen| values.iter().all(|value| value.name != *chosen));
+    html! {
+        @if !values.is_empty() || lost.is_some() {
+            label.hidden for=(name) { (label) }
+            select.chip.on[chosen.is_some()] id=(name) name=(name) {
+                option value="" { (label) }
+                @if let Some(lost) = lost { option value=(lost) selected { (shown(lost)) } }
+                @for value in values {
+                    option value=(value.name) selected[chosen == Some(value.name.as_str())] {
+                        (parts::beginning(&shown(&value.name), 48)) " (" (value.facts) ")"
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The time that is looked at: now, until the visitor moves it.
+pub fn time_pill(range: &Option<(String, String)>, as_of: Option<&str>) -> Markup {
+    html! {
+        details.pill.menu {
+            summary.chip {
+                span.hidden { "Time: " }
+                span #when { @match as_of { Some(as_of) => span.on { (parts::at(as_of)) }, None => "Now" } }
+            }
+            div.popup.time {
+                label for="as_of" { "What held on " span.muted data-zone { "(UTC)" } }
+                input #as_of type="datetime-local" name="as_of" value=[as_of.map(parts::for_field)];
+                @if let Some((first, last)) = range {
+                    input type="range" data-slider="as_of" data-first=(first) data-last=(last)
+                        aria-label="Time" step="any" min="0" max="1" hidden;
+                }
+                div.actions { button.primary type="submit" { "Show" } }
+            }
+        }
+    }
+}
+
+/// How much is shown, and of what.
+fn told(known: &Known, chosen: &Chosen) -> Markup {
+    let facts = known.facts.len();
+    html! {
+        @if let Some(as_of) = &chosen.as_of {
+            "What held on " (parts::at(as_of)) ": "
+            @if facts == NEAREST as usize { "the " (facts) " facts that say most about you." }
+            @else { (count(facts, "fact", "facts")) "." }
+        } @else if chosen.unverified {
+            (count(facts, "statement", "statements")) " that the conversation did not bear out. They are not used until you say that they are true."
+        } @else if let Some((of, are_more)) = known.of {
+            @if chosen.narrows() {
+                (count(facts, "fact", "facts")) " of " @if are_more { "more than " } (of) "."
+            } @else if are_more { "More than " (of) " facts." }
+            @else { (count(of as usize, "fact", "facts")) "." }
+        }
+    }
+}
+
+fn nothing(chosen: &Chosen, has_more: bool) -> Markup {
+    if has_more {
+        return parts::empty("None of these facts fits.", "There are others, of another time.");
+    }
+    if chosen.as_of.is_some() {
+        return parts::empty("No facts yet.", "Nothing was known at that time.");
+    }
+    if chosen.unverified {
+        return parts::empty("Nothing was set aside.", "A fact that nobody said would be here.");
+    }
+    if chosen.narrows() {
+        return parts::empty("No fact fits.", "Try fewer words, or clear what you have chosen.");
+    }
+    parts::empty(
+        "No facts yet.",
+        "A language model makes facts from what you say, if there is one. You can also add some.",
+    )
+}
+
+fn further(chosen: &Chosen) -> &'static str {
+    if chosen.sort == Sort::Oldest { "Later facts" } else { "Earlier facts" }
+}
+
+fn list(asked: &Asked, known: &Known, chosen: &Chosen, around: &Around) -> Markup {
+    let (said, meant) = known.facts.split_at(known.facts.len() - known.meant);
+    let rows =
+        |facts: &[Entry]| html! { ul.facts { @for fact in facts { (row(asked, fact, around)) } } };
+    let month = |fact: &Entry| {
+        parts::day(&fact.created_at).split_once(' ').map(|(_, month)| month.to_owned())
+    };
+    let is_by_time = chosen.words.is_none() || chosen.sort != Sort::Usual;
+    html! {
+        @if is_by_time {
+            @for group in known.facts.chunk_by(|left, right| month(left) == month(right)) {
+                section.month {
+                    h2 { (month(&group[0]).unwrap_or_default()) }
+                    (rows(group))
+                }
+            }
+        } @else {
+            @if !said.is_empty() { (rows(said)) }
+            @if !meant.is_empty() {
+                section.month { h2 { "With a similar meaning" } (rows(meant)) }
+            }
+        }
+    }
+}
+
+/// The form for something new.
+fn add(asked: &Asked, is_open: bool) -> Markup {
+    html! {
+        details.add open[is_open] {
+            summary.button { "Add a memory" }
+            form method="post" action="/ui/add" data-swap {
+                (form_token(&asked.visit))
+                input type="hidden" name="back" value="/ui";
+                label for="new" { "What should be remembered?" }
+                textarea #new name="content" required rows="2" placeholder="Lena is allergic to hazelnuts." {}
+                div.actions { button.primary type="submit" { "Remember it" } }
+            }
+        }
+    }
+}
+
+fn keys() -> Markup {
+    html! {
+        p.keys.muted {
+            kbd { "/" } " search " kbd { "j" } " " kbd { "k" } " down and up " kbd { "e" } " edit " kbd { "Esc" } " close"
+        }
+    }
 }
 
 /// Events by the memory that they belong to.
@@ -130,27 +258,6 @@ pub fn by_memory(events: Vec<Event>) -> HashMap<String, Vec<Event>> {
         all.entry(event.of.clone()).or_default().push(event);
     }
     all
-}
-
-/// What facts were made from, by id. What is not in memory any more may be in history.
-async fn sources(
-    asked: &Asked,
-    facts: &[Entry],
-    events: &HashMap<String, Vec<Event>>,
-) -> Result<HashMap<String, Entry>, Trouble> {
-    let mut wanted: Vec<String> =
-        facts.iter().flat_map(|fact| source_ids(fact, events)).cloned().collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    asked.texts(&rows::ids(&wanted)).await
-}
-
-/// The sources of a fact: a recall does not say them, history does.
-fn source_ids<'a>(fact: &'a Entry, events: &'a HashMap<String, Vec<Event>>) -> &'a [String] {
-    let own = events.get(&fact.id).into_iter().flatten();
-    let mut own = own.filter(|event| event.id.as_deref() == Some(fact.id.as_str()));
-    let by_history = || own.find_map(|event| event.source_ids.as_deref());
-    fact.source_ids.as_deref().or_else(by_history).unwrap_or_default()
 }
 
 impl Asked {
@@ -190,115 +297,4 @@ pub fn from_history(id: &str, events: &[Event]) -> Option<Entry> {
         source_ids: event.source_ids.clone(),
         ..Entry::default()
     })
-}
-
-fn by_month(
-    facts: &[Entry],
-    events: &HashMap<String, Vec<Event>>,
-    sources: &HashMap<String, Entry>,
-) -> Markup {
-    let month = |fact: &Entry| {
-        parts::day(&fact.created_at).split_once(' ').map(|(_, month)| month.to_owned())
-    };
-    html! {
-        @for group in facts.chunk_by(|left, right| month(left) == month(right)) {
-            section.month {
-                h2 { (month(&group[0]).unwrap_or_default()) }
-                ul.facts {
-                    @for fact in group {
-                        li { (one(fact, events.get(&fact.id).map_or(&[], Vec::as_slice), source_ids(fact, events), sources)) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn one(
-    fact: &Entry,
-    events: &[Event],
-    source_ids: &[String],
-    sources: &HashMap<String, Entry>,
-) -> Markup {
-    let before = earlier(&fact.id, &fact.created_at, events);
-    html! {
-        article.fact {
-            p.text { a href=(memory_path(&fact.id)) { (fact.content) } }
-            p.meta {
-                span { "since " (parts::on(&fact.created_at)) }
-                @if let Some(key) = &fact.fact_key { span.key { (key) } }
-                @if let Some(session) = &fact.session_id { span { "in " (session) } }
-                @if fact.is_shared { span.tag { "shared with all users" } }
-                @for marker in fact.markers.iter().flatten() { span.tag { (marker) } }
-            }
-            @for old in before.iter().take(1) { (replaced(old)) }
-            @if before.len() > 1 {
-                details {
-                    summary { "And before" }
-                    @for old in before.iter().skip(1) { (replaced(old)) }
-                }
-            }
-            @if !source_ids.is_empty() {
-                details.sources {
-                    summary { "What was said" }
-                    @for id in source_ids {
-                        @match sources.get(id) {
-                            Some(source) => (said(source)),
-                            None => p.muted { "Erased." },
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// What a fact replaced, the latest first: each earlier version as it was last.
-pub fn earlier<'a>(id: &str, since: &str, events: &'a [Event]) -> Vec<&'a Event> {
-    let mut seen = HashSet::from([id]);
-    let is_earlier = |event: &&Event| {
-        event.state.as_deref() == Some("inactive")
-            && event.created_at.as_deref().is_some_and(|at| at <= since)
-            && event.content.as_deref().is_some_and(|text| !text.is_empty())
-    };
-    let mut versions: Vec<&Event> = Vec::new();
-    for event in events.iter().rev() {
-        if event.id.as_deref().is_some_and(|of| seen.insert(of)) && is_earlier(&event) {
-            versions.push(event);
-        }
-    }
-    versions.sort_by(|left, right| right.created_at.cmp(&left.created_at));
-    versions
-}
-
-fn replaced(old: &Event) -> Markup {
-    let id = old.id.as_deref().unwrap_or_default();
-    html! {
-        p.replaced {
-            span.label { "Before" }
-            del { a href=(memory_path(id)) { (old.content.as_deref().unwrap_or_default()) } }
-            span.muted { "until " (parts::on(old.valid_to.as_ref().unwrap_or(&old.at))) }
-        }
-    }
-}
-
-/// What a fact was made from.
-pub fn said(source: &Entry) -> Markup {
-    html! {
-        blockquote {
-            p { (beginning(&source.content, SAID)) }
-            footer.meta {
-                span { (parts::speaker(source)) }
-                span { (parts::at(&source.created_at)) }
-                @match &source.session_id {
-                    Some(session) => {
-                        a href=(session_path(session, &source.agent_id, Some((&source.created_at, &source.id)))) {
-                            "In the conversation"
-                        }
-                    }
-                    None => a href=(memory_path(&source.id)) { "This memory" },
-                }
-            }
-        }
-    }
 }

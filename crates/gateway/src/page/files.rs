@@ -1,8 +1,8 @@
-//! A user's data as a whole: how much there is, Markdown files to take along and to bring back, and the
-//! way to erase everything.
+//! A user's data as a whole: how much there is, files to take along and to bring, and the way to erase everything.
 
+use super::conversations::{self, Tally, is_of_others};
 use super::frame::{Here, form_token};
-use super::parts::encoded;
+use super::parts::{self, encoded};
 use super::request::{Answer, Asked, Trouble};
 use super::rows;
 use super::uploads::Upload;
@@ -21,8 +21,6 @@ use tokio_postgres::types::Type;
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, StreamWriter};
 
-/// Files that failed and are shown.
-const SHOWN: usize = 20;
 /// Pieces of an archive that wait for the browser.
 const AHEAD: usize = 4;
 /// A piece of an archive is at least so large, but for the last.
@@ -33,23 +31,55 @@ const PIECE: usize = 64 << 10;
 /// # Errors
 /// What memory says.
 pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
-    let counts = asked.rows("SELECT memory_stats()", &[]).await?;
-    let counts: Vec<Map<String, Value>> = rows::read(&counts)?;
-    let counts = counts.into_iter().next().unwrap_or_default();
+    let counts = counts(&asked).await?;
     Ok(Answer::Page(Here::Files, "Your data".to_owned(), body(&asked, &counts, None)))
 }
 
-fn body(asked: &Asked, counts: &Map<String, Value>, report: Option<Markup>) -> Markup {
-    let count = |name: &str| counts.get(name).and_then(Value::as_u64).unwrap_or(0);
+type Counts = Map<String, Value>;
+
+async fn counts(asked: &Asked) -> Result<Counts, Trouble> {
+    let counts: Vec<Counts> = rows::read(&asked.rows("SELECT memory_stats()", &[]).await?)?;
+    Ok(counts.into_iter().next().unwrap_or_default())
+}
+
+fn count_of(counts: &Counts, name: &str) -> u64 {
+    counts.get(name).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn body(asked: &Asked, counts: &Counts, report: Option<Markup>) -> Markup {
     let token = form_token(&asked.visit);
     html! {
         h1 { "Your data" }
         @if let Some(report) = report { (report) }
         dl.figures {
-            @for (name, shown) in [("facts", "facts"), ("turns", "turns"), ("sessions", "sessions"),
-                                   ("documents", "parts of documents"), ("tokens", "tokens"),
+            @for (name, shown) in [("facts", "facts"), ("turns", "messages"), ("sessions", "sessions"),
+                                   ("documents", "parts of documents"), ("tokens", "tokens of text"),
                                    ("inactive", "forgotten or replaced")] {
-                div { dt { (shown) } dd { (count(name)) } }
+                div { dt { (shown) } dd { (count_of(counts, name)) } }
+            }
+        }
+        section aria-labelledby="import" {
+            h2 #import { "Import" }
+            p {
+                "Conversations of ChatGPT, Claude or Claude Code, memories of mem0 or of the MCP memory server, JSON \
+                 lines, or an export of this page. Choose the ZIP archive as it was delivered, or single files. What \
+                 is there already stays as it is."
+            }
+            form.import method="post" action="/ui/import" enctype="multipart/form-data" data-import="/ui/import/preview"
+                data-progress="/ui/import/progress" {
+                (token)
+                label.drop for="files" {
+                    b { "Files" }
+                    span.muted data-drop hidden { "Drop them here, or click to choose." }
+                    input #files type="file" name="files" accept=".md,.zip,.json,.jsonl" multiple required;
+                }
+                div #preview role="status" {}
+                label.check {
+                    input type="checkbox" name="extract" value="yes";
+                    "Have a language model learn facts from what you said, which costs its calls"
+                }
+                div.actions { button.primary type="submit" { "Import" } }
+                progress #progress hidden aria-label="Import" {}
             }
         }
         section aria-labelledby="export" {
@@ -59,16 +89,6 @@ fn body(asked: &Asked, counts: &Map<String, Value>, report: Option<Markup>) -> M
                  what was forgotten or replaced."
             }
             div.actions { a.button href="/ui/export" { "Export everything" } }
-        }
-        section aria-labelledby="import" {
-            h2 #import { "Import" }
-            p { "Such an archive, or single Markdown files. What is there already stays as it is." }
-            form method="post" action="/ui/import" enctype="multipart/form-data" {
-                (token)
-                label for="files" { "Files" }
-                input #files type="file" name="files" accept=".md,.zip" multiple required;
-                div.actions { button type="submit" { "Import" } }
-            }
         }
         section aria-labelledby="everything" {
             h2 #everything { "Erase everything" }
@@ -82,45 +102,122 @@ fn body(asked: &Asked, counts: &Map<String, Value>, report: Option<Markup>) -> M
     }
 }
 
-/// `POST /ui/import`. Each file is stored or not; what is there already is left as it is, so a file that
-/// failed can be sent again together with the others.
+/// Files of other programs, and Markdown files in the order in which they are stored: what was replaced comes after
+/// what replaced it, and summaries after what they are of.
+fn sorted(asked: &mut Asked) -> Result<(Vec<Upload>, Vec<Upload>), Trouble> {
+    let files = std::mem::take(&mut asked.files);
+    if files.is_empty() {
+        return Err(Trouble::invalid("Choose a ZIP archive, or files of conversations."));
+    }
+    let (others, mut own): (Vec<Upload>, Vec<Upload>) = files.into_iter().partition(is_of_others);
+    own.sort_by_cached_key(|file| {
+        let is_in = |part: &str| file.path.contains(part);
+        (is_in("/deleted/"), is_in("/summaries/"), file.path.clone())
+    });
+    Ok((others, own))
+}
+
+/// `POST /ui/import/preview`: what the files hold. Nothing is stored.
+///
+/// # Errors
+/// That no files came.
+pub async fn preview(mut asked: Asked) -> Result<Answer, Trouble> {
+    let (others, own) = sorted(&mut asked)?;
+    let mut tally = Tally::default();
+    for file in others {
+        conversations::take(&asked, file, false, false, &mut tally).await?;
+    }
+    let body = html! {
+        h1 { "What the files hold" }
+        div #preview {
+            @if tally.stored > 0 { p { (tally.contents()) } }
+            @if !own.is_empty() { p { (parts::count(own.len(), "Markdown file", "Markdown files")) "." } }
+            (tally.left_out())
+            @if let Some(costs) = tally.costs() { p.muted { "Learning facts from them takes " (costs) ", and more to compare the facts with known ones." } }
+            (problems(&tally))
+        }
+    };
+    Ok(Answer::Page(Here::Files, "What the files hold".to_owned(), body))
+}
+
+/// `POST /ui/import`. What is there already is left as it is, so a file that failed can be sent again together with
+/// the others.
 ///
 /// # Errors
 /// What memory says of all files together.
 pub async fn import(mut asked: Asked) -> Result<Answer, Trouble> {
-    let mut files = std::mem::take(&mut asked.files);
-    if files.is_empty() {
-        return Err(Trouble::invalid("Choose a ZIP archive or Markdown files."));
+    let (others, own) = sorted(&mut asked)?;
+    let all = |counts: &Counts| {
+        let kinds = ["facts", "turns", "documents", "inactive"];
+        kinds.iter().map(|name| count_of(counts, name)).sum::<u64>()
+    };
+    let before = all(&counts(&asked).await?);
+    let extracts = asked.form.get("extract").is_some();
+    let (mut stored, mut tally) = (0_usize, Tally::default());
+    let has_others = !others.is_empty();
+    let _ending = Ending(&asked);
+    for file in others {
+        conversations::take(&asked, file, extracts, true, &mut tally).await?;
     }
-    // What was replaced comes after what replaced it, and summaries after what they are of.
-    files.sort_by_cached_key(|file| {
-        let is_in = |part: &str| file.path.contains(part);
-        (is_in("/deleted/"), is_in("/summaries/"), file.path.clone())
-    });
-    let (mut stored, mut failed) = (0_usize, Vec::new());
-    for file in &files {
-        match import_one(&asked, file).await {
+    for file in own {
+        match import_one(&asked, &file).await {
             Ok(()) => stored += 1,
             Err(trouble) if trouble.status.is_server_error() => return Err(trouble),
-            Err(trouble) => failed.push((file.path.as_str(), trouble.message)),
+            Err(trouble) => tally.refuse(file.path, trouble.message),
         }
+        asked.visit.page.progress(asked.user_id(), tally.stored + stored as u64);
     }
+    let counts = counts(&asked).await?;
+    let new = all(&counts).saturating_sub(before);
     let report = html! {
-        p.note.good role="status" {
-            (stored) @if stored == 1 { " file is" } @else { " files are" } " in memory."
-        }
-        @if !failed.is_empty() {
-            div.note.bad role="alert" {
-                p { (failed.len()) @if failed.len() == 1 { " file was" } @else { " files were" } " not stored:" }
-                ul { @for (path, message) in failed.iter().take(SHOWN) { li { code { (path) } " " (message) } } }
-                @if failed.len() > SHOWN { p { "… and " (failed.len() - SHOWN) " more." } }
+        div.note.good role="status" {
+            @if has_others {
+                p { (parts::count(tally.stored as usize, "memory is", "memories are")) " stored, " (tally.there) " were there already." }
+                (tally.left_out())
+                @if !extracts { @if let Some(costs) = tally.costs() { p.muted { "No facts are learned from them. That would take " (costs) "." } } }
+            }
+            @if stored > 0 || !has_others {
+                p {
+                    (stored) @if stored == 1 { " file is" } @else { " files are" } " in memory. "
+                    (parts::count(new as usize, "memory is", "memories are")) " new."
+                }
             }
         }
+        (problems(&tally))
     };
-    let counts = asked.rows("SELECT memory_stats()", &[]).await?;
-    let counts: Vec<Map<String, Value>> = rows::read(&counts)?;
-    let counts = counts.into_iter().next().unwrap_or_default();
     Ok(Answer::Page(Here::Files, "Your data".to_owned(), body(&asked, &counts, Some(report))))
+}
+
+/// Nobody is told how far an import has come that has ended, also where its browser left.
+struct Ending<'a>(&'a Asked);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.visit.page.end_progress(self.0.user_id());
+    }
+}
+
+fn problems(tally: &Tally) -> Markup {
+    let more = tally.bad - tally.problems.len() as u64;
+    html! {
+        @if tally.bad > 0 {
+            div.note.bad role="alert" {
+                p { (tally.bad) @if tally.bad == 1 { " file or memory was" } @else { " files or memories were" } " not stored:" }
+                ul { @for (path, message) in &tally.problems { li { code { (path) } " " (message) } } }
+                @if more > 0 { p { "… and " (more) " more." } }
+            }
+        }
+    }
+}
+
+/// `GET /ui/import/progress`: how much of an import is stored, as JSON; `null` where none runs.
+///
+/// # Errors
+/// None.
+pub async fn progress(asked: Asked) -> Result<Answer, Trouble> {
+    let stored = asked.visit.page.stored_so_far(asked.user_id());
+    let body = stored.map_or_else(|| "null".to_owned(), |stored| stored.to_string());
+    Ok(Answer::Other(Box::new(([(CONTENT_TYPE, "application/json")], body).into_response())))
 }
 
 async fn import_one(asked: &Asked, file: &Upload) -> Result<(), Trouble> {

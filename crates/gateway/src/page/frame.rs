@@ -11,15 +11,17 @@ pub enum Here {
     Facts,
     Sessions,
     Search,
+    Prompt,
     Files,
     Background,
     Elsewhere,
 }
 
-const WAYS: [(Here, &str, &str); 5] = [
+const WAYS: [(Here, &str, &str); 6] = [
     (Here::Facts, "/ui", "What is known"),
     (Here::Sessions, "/ui/sessions", "Sessions"),
     (Here::Search, "/ui/search", "Search"),
+    (Here::Prompt, "/ui/prompt", "What the model sees"),
     (Here::Files, "/ui/files", "Your data"),
     (Here::Background, "/ui/background", "Background work"),
 ];
@@ -43,7 +45,10 @@ pub fn page(visit: Option<&Visit>, here: Here, title: &str, body: &Markup) -> Re
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header.top {
-                    a.brand href="/ui" { img src={ "/ui/icon.svg?v=" (version) } alt="" width="24" height="24"; "Memory" }
+                    a.brand href="/ui" aria-label="Memory" {
+                        img src={ "/ui/icon.svg?v=" (version) } alt="" width="24" height="24";
+                        span { "Memory" }
+                    }
                     @if let Some(visit) = visit {
                         nav aria-label="Views" {
                             ul {
@@ -54,15 +59,7 @@ pub fn page(visit: Option<&Visit>, here: Here, title: &str, body: &Markup) -> Re
                                 }
                             }
                         }
-                        div.who {
-                            span.user title="Whose memory this is" { (visit.person.user_id) }
-                            @if visit.has_signed_in {
-                                form method="post" action="/ui/logout" {
-                                    (form_token(visit))
-                                    button.quiet type="submit" { "Sign out" }
-                                }
-                            }
-                        }
+                        (who(visit))
                     }
                 }
                 main #main tabindex="-1" { (body) }
@@ -74,6 +71,32 @@ pub fn page(visit: Option<&Visit>, here: Here, title: &str, body: &Markup) -> Re
     )
 }
 
+/// Whose memory it is, and the way out for who has signed in.
+fn who(visit: &Visit) -> Markup {
+    let user = &visit.person.user_id;
+    let initial: String = user.chars().take(1).flat_map(char::to_uppercase).collect();
+    let shown = html! {
+        span.avatar aria-hidden="true" { (initial) }
+        span.user title="Whose memory this is" { (user) }
+    };
+    html! {
+        @if visit.has_signed_in {
+            details.who.menu {
+                summary { (shown) }
+                div.popup {
+                    p.muted { "Signed in as " b { (user) } }
+                    form method="post" action="/ui/logout" {
+                        (form_token(visit))
+                        button type="submit" { "Sign out" }
+                    }
+                }
+            }
+        } @else {
+            div.who { (shown) }
+        }
+    }
+}
+
 /// The hidden field of every form that is sent with POST.
 pub fn form_token(visit: &Visit) -> Markup {
     html! { input type="hidden" name=(FORM_TOKEN) value=(visit.form_token); }
@@ -82,14 +105,14 @@ pub fn form_token(visit: &Visit) -> Markup {
 /// The page that says what went wrong.
 pub fn trouble(visit: Option<&Visit>, trouble: &Trouble) -> Response {
     let body = html! {
-        h1 { "That did not work" }
+        h1 { (trouble.title()) }
         div.note.bad role="alert" {
             p { (trouble.message) }
             @if let Some(hint) = &trouble.hint { p.muted { (hint) } }
         }
-        p { a href="/ui" { "What is known" } }
+        p { a.button href="/ui" { "Go to what is known" } }
     };
-    let mut response = page(visit, Here::Elsewhere, "That did not work", &body);
+    let mut response = page(visit, Here::Elsewhere, trouble.title(), &body);
     trouble.mark(&mut response);
     response
 }

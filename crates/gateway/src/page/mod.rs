@@ -1,22 +1,32 @@
 //! `/ui`: the page on which people see what is remembered of them, and change it. Every answer is made
-//! here as HTML; the one script serves the slider of time. What memory holds is shown as text, whatever
-//! it is: it reaches the page through `maud`, which escapes it.
+//! here as HTML, and everything works without the one script, which saves people clicks. What memory holds is shown
+//! as text, whatever it is: it reaches the page through `maud`, which escapes it.
 
 mod background;
 mod change;
+mod conversations;
 mod erase;
+mod fact_rows;
 mod facts;
 mod files;
+mod first_steps;
 mod frame;
+mod known;
 mod login;
+mod notice;
+mod one_session;
+mod opening;
 mod parts;
+mod prompt;
 mod request;
 mod rows;
 mod search;
 mod sessions;
 mod single_memory;
+mod timeline;
 mod uploads;
 mod usage;
+mod verdict;
 mod visits;
 
 use crate::gateway::Gateway;
@@ -27,8 +37,9 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get, post};
 use request::{Answer, Asked, Trouble};
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use visits::Visits;
 
 /// The first path of the page.
@@ -40,6 +51,25 @@ pub struct Page {
     visits: Visits,
     /// One at a time for each user.
     imports: Shares,
+    /// How many memories each of them has stored.
+    stored: Mutex<HashMap<String, u64>>,
+}
+
+impl Page {
+    /// Takes down how far an import has come.
+    fn progress(&self, user_id: &str, stored: u64) {
+        let mut all = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(user_id.to_owned(), stored);
+    }
+
+    /// Forgets it when the import has ended.
+    fn end_progress(&self, user_id: &str) {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).remove(user_id);
+    }
+
+    fn stored_so_far(&self, user_id: &str) -> Option<u64> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).get(user_id).copied()
+    }
 }
 
 /// All paths that begin with [`ROOT`].
@@ -47,12 +77,21 @@ pub struct Page {
 /// # Errors
 /// That the system has no random numbers.
 pub fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
-    let page = Arc::new(Page { gateway, visits: Visits::new()?, imports: Shares::new(1) });
+    let page = Arc::new(Page {
+        gateway,
+        visits: Visits::new()?,
+        imports: Shares::new(1),
+        stored: Mutex::default(),
+    });
     let router = Router::new()
         .route(ROOT, view(facts::show))
         .route("/ui/sessions", view(sessions::list))
-        .route("/ui/session", view(sessions::show))
+        .route("/ui/session", view(one_session::show))
         .route("/ui/search", view(search::show))
+        .route("/ui/prompt", view(prompt::show))
+        .route("/ui/add", form(change::add))
+        .route("/ui/forget", form(change::forget))
+        .route("/ui/restore", form(change::restore))
         .route("/ui/memory/{id}", view(single_memory::show))
         .route("/ui/memory/{id}/correct", form(change::correct))
         .route("/ui/memory/{id}/forget", form(change::forget))
@@ -62,6 +101,8 @@ pub fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
         .route("/ui/files", view(files::show))
         .route("/ui/export", view(files::export))
         .route("/ui/import", form(files::import))
+        .route("/ui/import/preview", form(files::preview))
+        .route("/ui/import/progress", view(files::progress))
         .route("/ui/background", view(background::show))
         .route("/ui/retry", form(background::retry))
         .route("/ui/login", get(login::show).post(login::enter))

@@ -17,9 +17,9 @@ pub fn day(at: &str) -> String {
     }
 }
 
-/// The day, for people and programs.
+/// The day, for people and programs. The script shows it in the browser's own time.
 pub fn on(at: &str) -> Markup {
-    html! { time datetime={ (at) "Z" } title={ (clock(at)) } { (day(at)) } }
+    html! { time.day datetime={ (at) "Z" } title={ (clock(at)) } { (day(at)) } }
 }
 
 /// The moment, for people and programs.
@@ -37,6 +37,14 @@ fn clock(at: &str) -> String {
 /// The value of a field of type `datetime-local`.
 pub fn for_field(at: &str) -> &str {
     at.get(..16).unwrap_or(at)
+}
+
+/// A number with its noun.
+pub fn count(number: usize, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {many}"),
+    }
 }
 
 /// A bar as long as a number is large, 0 to 1, and the number.
@@ -103,6 +111,13 @@ pub fn moment(text: &str) -> Option<&str> {
     ((10..=30).contains(&text.len()) && text.bytes().all(is_time)).then_some(text)
 }
 
+/// Where a form leads back to: a view of the page.
+pub fn is_view(path: &str) -> bool {
+    let rest = path.strip_prefix("/ui");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['?', '/']))
+        && path.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// The headings of a table, the last few of them over numbers.
 pub fn headings(names: &[&str], numbers: usize) -> Markup {
     html! {
@@ -165,6 +180,16 @@ mod tests {
         assert_eq!((at, found.to_string().as_str()), ("2026-01-09T08:07:06.123456", id));
         for wrong in ["", "_", "2026-01-09_x", &format!("'; DROP_{id}"), &format!("now_{id}")] {
             assert!(read_place(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn forms_lead_back_to_views_only() {
+        for view in ["/ui", "/ui?q=a+b", "/ui/memory/1?done=same"] {
+            assert!(is_view(view), "{view}");
+        }
+        for other in ["", "/", "/uix", "//ui", "/ui ", "https://example.org/ui", "/ui\n", "/v1"] {
+            assert!(!is_view(other), "{other}");
         }
     }
 

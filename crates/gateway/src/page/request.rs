@@ -62,6 +62,8 @@ pub struct Asked {
     pub query: Fields,
     pub form: Fields,
     pub files: Vec<Upload>,
+    /// The address of the gateway, as the browser has it.
+    pub origin: String,
 }
 
 /// What a view comes to.
@@ -93,6 +95,19 @@ impl Asked {
     pub fn id(&self) -> Result<uuid::Uuid, Trouble> {
         let part = self.path.split('/').nth(3).unwrap_or_default();
         uuid::Uuid::parse_str(part).map_err(|_| Trouble::nothing_here())
+    }
+
+    /// The address of this view without what was just done in it, to come back to.
+    pub fn here(&self) -> String {
+        self.but_for(&["done", "ids"])
+    }
+
+    /// The address of this view without some fields.
+    pub fn but_for(&self, names: &[&str]) -> String {
+        match self.query.without(names) {
+            query if query.is_empty() => self.path.clone(),
+            query => format!("{}?{query}", self.path),
+        }
     }
 
     /// Whose memory this is about.
@@ -145,7 +160,27 @@ impl Trouble {
     }
 
     pub fn nothing_here() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "There is nothing here.")
+        let hint = "The link may be wrong, or cut off.".to_owned();
+        let message = "There is no such page.";
+        Self { hint: Some(hint), ..Self::new(StatusCode::NOT_FOUND, message) }
+    }
+
+    /// That there is no such memory, or session.
+    pub fn gone(what: &str) -> Self {
+        let hint = "It may have been erased: what is erased leaves nothing behind.".to_owned();
+        let message = format!("There is no such {what}.");
+        Self { hint: Some(hint), ..Self::new(StatusCode::NOT_FOUND, message) }
+    }
+
+    /// What it is called.
+    pub fn title(&self) -> &'static str {
+        match self.status {
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::SERVICE_UNAVAILABLE => "Memory cannot be reached",
+            StatusCode::TOO_MANY_REQUESTS => "Not now",
+            StatusCode::CONFLICT => "That is not possible",
+            _ => "That did not work",
+        }
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -166,8 +201,11 @@ impl From<Refusal> for Trouble {
 impl From<&MemoryError> for Trouble {
     fn from(error: &MemoryError) -> Self {
         let MemoryError::Refused(said) = error else {
+            let hint =
+                "Nothing is lost. Try again in a moment; whoever runs the database can see why.";
             let message = sentence(&error.to_string());
-            return Self::new(StatusCode::SERVICE_UNAVAILABLE, message);
+            let trouble = Self::new(StatusCode::SERVICE_UNAVAILABLE, message);
+            return Self { hint: Some(hint.to_owned()), ..trouble };
         };
         let status = match said.code.as_str() {
             "42704" => StatusCode::NOT_FOUND,
@@ -298,7 +336,10 @@ async fn admit(
     let visit =
         Visit { page, person, form_token, has_signed_in, cookie, _permit: permit, _import: import };
     let visit = Arc::new(visit);
-    Ok(Asked { visit, path: head.uri.path().to_owned(), query, form, files })
+    let scheme = if visits::is_secure(&head.headers) { "https" } else { "http" };
+    let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let origin = format!("{scheme}://{}", host.unwrap_or("127.0.0.1:8765"));
+    Ok(Asked { visit, path: head.uri.path().to_owned(), query, form, files, origin })
 }
 
 fn importing() -> Trouble {

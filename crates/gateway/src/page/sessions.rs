@@ -1,9 +1,10 @@
-//! Sessions, newest first, and one session: what it comes to, and what was said.
+//! Sessions, newest first: what each is called, how it begins, where it comes from, and what was learned in it.
 
-use super::frame::{Here, form_token};
-use super::parts::{self, beginning, encoded, memory_path, session_path};
+use super::frame::Here;
+use super::opening::{Openings, name_of};
+use super::parts::{self, beginning, count, encoded, session_path};
 use super::request::{Answer, Asked, Trouble};
-use super::rows::{self, COLUMNS, Entry};
+use super::rows;
 use crate::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -11,75 +12,56 @@ use tokio_postgres::types::Type;
 
 /// Sessions on a page.
 const PAGE: usize = 30;
-/// Turns on a page.
-const TURNS: usize = 40;
-/// Letters of a summary in the list.
-const SHOWN: usize = 260;
-/// Letters of a turn; its own page shows the rest.
-const SAID: usize = 4_000;
+/// Sessions whose titles are looked through, the latest first.
+const TITLES: i64 = 200;
+/// Turns that a search finds.
+const FOUND: i64 = 50;
+/// Letters of a summary or a first line in the list.
+const SHOWN: usize = 220;
+/// Facts of a session that are counted.
+const FACTS: i64 = 100;
 
 /// A conversation.
 #[derive(Debug, Deserialize)]
-struct Session {
-    session_id: String,
-    agent_id: String,
-    last_turn_at: String,
-    turn_count: i64,
-    active_tokens: i64,
-    is_shared: bool,
-    summary: Option<String>,
-}
-
-/// A summary of a session.
-#[derive(Debug, Deserialize)]
-struct Summary {
-    summary: String,
-    level: String,
-    updated_at: String,
-    topics: Vec<String>,
-    decisions: Vec<String>,
-    questions: Vec<String>,
-    message_count: Option<i64>,
+pub struct Session {
+    pub session_id: String,
+    pub agent_id: String,
+    pub last_turn_at: String,
+    pub turn_count: i64,
+    pub is_shared: bool,
+    pub summary: Option<String>,
+    pub facts: Option<i64>,
+    /// What a search found in it.
+    pub line: Option<String>,
 }
 
 /// The columns of a [`Session`], of the view `memory_sessions s`.
-const SESSION: &str = "s.session_id, s.agent_id, \
-     s.last_turn_at AT TIME ZONE 'UTC' AS last_turn_at, s.turn_count, s.active_tokens, \
-     s.user_id = '*' AS is_shared";
+pub const SESSION: &str = "s.session_id, s.agent_id, \
+     s.last_turn_at AT TIME ZONE 'UTC' AS last_turn_at, s.turn_count, s.user_id = '*' AS is_shared";
+/// A summary of the user's sessions, and how many facts those have that are `shown`.
+const AROUND: &str = "summaries AS ( \
+         SELECT DISTINCT ON (m.session_id, m.agent_id) m.session_id, m.agent_id, m.summary \
+           FROM memory_session_summaries m WHERE m.user_id = $1 \
+          ORDER BY m.session_id, m.agent_id, m.level DESC, m.updated_at DESC), \
+     counted AS ( \
+         SELECT x.*, m.summary, \
+                (SELECT count(*) FROM memory_list(x.session_id, 'fact', user_id => $1, agent_id => x.agent_id, \
+                                                  \"limit\" => $2)) AS facts \
+           FROM shown x LEFT JOIN summaries m USING (session_id, agent_id))";
 
 /// `GET /ui/sessions`.
 ///
 /// # Errors
 /// What memory says.
 pub async fn list(asked: Asked) -> Result<Answer, Trouble> {
-    let at = asked.query.get("from").and_then(parts::moment);
-    let (session, agent) = (asked.query.get("session"), asked.query.get("agent"));
-    let sql = format!(
-        "SELECT to_jsonb(f) FROM ( \
-            WITH shown AS ( \
-                SELECT {SESSION} FROM memory_sessions s WHERE s.user_id IN ($1, '*') \
-                   AND ($2::text IS NULL OR (s.last_turn_at, s.session_id, s.agent_id) \
-                                          < ($2::timestamp AT TIME ZONE 'UTC', $3, $4)) \
-                 ORDER BY s.last_turn_at DESC, s.session_id DESC, s.agent_id DESC LIMIT $5), \
-            summaries AS ( \
-                SELECT DISTINCT ON (m.session_id, m.agent_id) m.session_id, m.agent_id, m.summary \
-                  FROM memory_session_summaries m WHERE m.user_id = $1 \
-                 ORDER BY m.session_id, m.agent_id, m.level DESC, m.updated_at DESC) \
-            SELECT x.*, m.summary FROM shown x LEFT JOIN summaries m USING (session_id, agent_id) \
-             ORDER BY x.last_turn_at DESC, x.session_id DESC, x.agent_id DESC) f"
-    );
-    let (user, limit) = (asked.user_id(), PAGE as i64 + 1);
-    let params: [Param<'_>; 5] = [
-        (&user, Type::TEXT),
-        (&at, Type::TEXT),
-        (&session, Type::TEXT),
-        (&agent, Type::TEXT),
-        (&limit, Type::INT8),
-    ];
-    let mut sessions: Vec<Session> = rows::read(&asked.rows(&sql, &params).await?)?;
+    let words = asked.query.get("q").map(str::trim).filter(|words| !words.is_empty());
+    let mut sessions = match words {
+        Some(words) => found(&asked, words).await?,
+        None => latest(&asked).await?,
+    };
     let has_more = sessions.len() > PAGE;
     sessions.truncate(PAGE);
-    let next = sessions.last().filter(|_| has_more).map(|last| {
+    let next = sessions.last().filter(|_| has_more && words.is_none()).map(|last| {
         format!(
             "/ui/sessions?from={}&session={}&agent={}",
             encoded(&last.last_turn_at),
@@ -87,240 +69,141 @@ pub async fn list(asked: Asked) -> Result<Answer, Trouble> {
             encoded(&last.agent_id)
         )
     });
+    let named = sessions.iter().map(|one| (one.session_id.as_str(), one.agent_id.as_str()));
+    let openings = asked.openings(named).await?;
+    let day = |session: &Session| parts::day(&session.last_turn_at);
     let body = html! {
         h1 { "Sessions" }
-        @if sessions.is_empty() {
-            (parts::empty("No sessions yet.", "Each conversation becomes one, by the name that its client gives it."))
-        } @else {
-            ul.sessions {
-                @for session in &sessions {
-                    li {
-                        article {
-                            h2 { a href=(session_path(&session.session_id, &session.agent_id, None)) { (session.session_id) } }
-                            p.meta { (counted(session)) }
-                            @if let Some(summary) = &session.summary { p.text { (beginning(summary, SHOWN)) } }
-                        }
+        form.find method="get" action="/ui/sessions" role="search" data-live="#listed" {
+            div.box {
+                label.hidden for="q" { "Search in sessions" }
+                input #q type="search" name="q" value=[words] autocomplete="off" placeholder="Search in sessions"
+                    data-filter="#listed";
+                button.primary type="submit" { "Search" }
+            }
+        }
+        div #listed {
+            @if words.is_some() {
+                p.count-line role="status" {
+                    (count(sessions.len(), "session", "sessions")) ". " a.clear href="/ui/sessions" { "All sessions" }
+                }
+            }
+            @if sessions.is_empty() && words.is_some() {
+                (parts::empty("No session fits.", "Try other words."))
+            } @else if sessions.is_empty() {
+                (parts::empty("No sessions yet.", "Each conversation becomes one, by the name that its client gives it."))
+            } @else if words.is_some() {
+                h2.hidden { "Found" }
+                (rows_of(&sessions, &openings))
+            } @else {
+                @for group in sessions.chunk_by(|left, right| day(left) == day(right)) {
+                    section.month {
+                        h2 { (parts::on(&group[0].last_turn_at)) }
+                        (rows_of(group, &openings))
                     }
                 }
             }
+            (parts::further(next.as_deref(), "Earlier sessions"))
         }
-        (parts::further(next.as_deref(), "Earlier sessions"))
     };
     Ok(Answer::Page(Here::Sessions, "Sessions".to_owned(), body))
 }
 
-fn counted(session: &Session) -> Markup {
-    html! {
-        span { "last " (parts::at(&session.last_turn_at)) }
-        span { (session.turn_count) @if session.turn_count == 1 { " turn" } @else { " turns" } }
-        span { (session.active_tokens) " tokens in the window" }
-        @if session.agent_id != "default" { span { "agent " (session.agent_id) } }
-        @if session.is_shared { span.tag { "shared with all users" } }
-    }
-}
-
-/// `GET /ui/session`.
-///
-/// # Errors
-/// What memory says.
-pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
-    let session_id = asked.query.get("session").ok_or_else(Trouble::nothing_here)?;
-    let agent_id = asked.query.get("agent").unwrap_or("default");
-    let user = asked.user_id();
-    let of: [Param<'_>; 3] =
-        [(&user, Type::TEXT), (&session_id, Type::TEXT), (&agent_id, Type::TEXT)];
+/// A page of all sessions, and one more if there is one.
+async fn latest(asked: &Asked) -> Result<Vec<Session>, Trouble> {
+    let at = asked.query.get("from").and_then(parts::moment);
+    let (session, agent) = (asked.query.get("session"), asked.query.get("agent"));
     let sql = format!(
-        "SELECT to_jsonb(f) FROM (SELECT {SESSION}, NULL AS summary FROM memory_sessions s \
-          WHERE s.user_id IN ($1, '*') AND s.session_id = $2 AND s.agent_id = $3 \
-          ORDER BY is_shared LIMIT 1) f"
+        "WITH shown AS MATERIALIZED ( \
+             SELECT {SESSION} FROM memory_sessions s WHERE s.user_id IN ($1, '*') \
+                AND ($3::text IS NULL OR (s.last_turn_at, s.session_id, s.agent_id) \
+                                       < ($3::timestamp AT TIME ZONE 'UTC', $4, $5)) \
+              ORDER BY s.last_turn_at DESC, s.session_id DESC, s.agent_id DESC LIMIT $6), {AROUND} \
+         SELECT to_jsonb(f) FROM ( \
+             SELECT * FROM counted x ORDER BY x.last_turn_at DESC, x.session_id DESC, x.agent_id DESC) f"
     );
-    let sessions: Vec<Session> = rows::read(&asked.rows(&sql, &of).await?)?;
-    let session = sessions.into_iter().next().ok_or_else(Trouble::nothing_here)?;
-    let summaries: Vec<Summary> = rows::read(
-        &asked
-            .rows(
-                "SELECT to_jsonb(f) FROM ( \
-                     SELECT m.summary, m.level, m.updated_at AT TIME ZONE 'UTC' AS updated_at, m.topics, \
-                            m.decisions, m.questions, m.message_count \
-                       FROM memory_session_summaries m \
-                      WHERE m.user_id IN ($1, '*') AND m.session_id = $2 AND m.agent_id = $3 \
-                      ORDER BY m.level DESC, m.updated_at DESC LIMIT 50) f",
-                &of,
-            )
-            .await?,
-    )?;
-    let turns = turns(&asked, session_id, agent_id).await?;
-    let body = html! {
-        h1 { (session.session_id) }
-        p.meta { (counted(&session)) }
-        (summarised(&summaries))
-        (conversation(&session, &turns))
-        @if !session.is_shared { (what_to_do(&asked, &session)) }
-    };
-    Ok(Answer::Page(Here::Sessions, session.session_id.clone(), body))
-}
-
-/// A page of turns in their order, and where the pages beside it are.
-struct Turns {
-    shown: Vec<Entry>,
-    earlier: Option<String>,
-    later: Option<String>,
-}
-
-/// The latest turns; those before one, which are the ones just before it; or those from one on.
-async fn turns(asked: &Asked, session_id: &str, agent_id: &str) -> Result<Turns, Trouble> {
-    let place = |name: &str| asked.query.get(name).and_then(parts::read_place);
-    let (from, before) = (place("from"), place("before"));
-    let shown = match from {
-        Some(from) => some_turns(asked, session_id, agent_id, Some(from), Order::Onward).await?,
-        None => some_turns(asked, session_id, agent_id, before, Order::Back).await?,
-    };
-    let has_more = shown.len() > TURNS;
-    let at = |entry: &Entry| parts::place(&entry.created_at, &entry.id);
-    if from.is_none() {
-        let shown: Vec<Entry> = shown.into_iter().take(TURNS).rev().collect();
-        let earlier = shown.first().filter(|_| has_more).map(at);
-        let later = before.and(asked.query.get("before")).map(str::to_owned);
-        return Ok(Turns { shown, earlier, later });
-    }
-    let first = shown.first().map(at);
-    let back = match first.as_deref().and_then(parts::read_place) {
-        Some(first) => {
-            some_turns(asked, session_id, agent_id, Some(first), Order::Back).await?.is_empty()
-        }
-        None => true,
-    };
-    let later = shown.get(TURNS).map(at);
-    let shown = shown.into_iter().take(TURNS).collect();
-    Ok(Turns { shown, earlier: first.filter(|_| !back), later })
-}
-
-/// Which way turns are read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Onward,
-    Back,
-}
-
-/// The turns from a place on, or before it, and one more than fits on a page if there is one.
-async fn some_turns(
-    asked: &Asked,
-    session_id: &str,
-    agent_id: &str,
-    at: Option<(&str, uuid::Uuid)>,
-    order: Order,
-) -> Result<Vec<Entry>, Trouble> {
-    let (is_onward, order) = match order {
-        Order::Onward => (true, "e.created_at, e.id"),
-        Order::Back => (false, "e.created_at DESC, e.id DESC"),
-    };
-    let sql = format!(
-        "SELECT to_jsonb(f) FROM (SELECT {COLUMNS} FROM memory_list( \
-             $2, 'turn', user_id => $1, agent_id => $3, from_at => $4::timestamp AT TIME ZONE 'UTC', \
-             from_id => $5, \"limit\" => $6::int4, oldest_first => $7) e ORDER BY {order}) f"
-    );
-    let user = asked.user_id();
-    let (at, id, limit) = (at.map(|at| at.0), at.map(|at| at.1), TURNS as i32 + 1);
-    let params: [Param<'_>; 7] = [
+    let (user, limit) = (asked.user_id(), PAGE as i64 + 1);
+    let params: [Param<'_>; 6] = [
         (&user, Type::TEXT),
-        (&session_id, Type::TEXT),
-        (&agent_id, Type::TEXT),
+        (&FACTS, Type::INT8),
         (&at, Type::TEXT),
-        (&id, Type::UUID),
-        (&limit, Type::INT4),
-        (&is_onward, Type::BOOL),
+        (&session, Type::TEXT),
+        (&agent, Type::TEXT),
+        (&limit, Type::INT8),
     ];
     rows::read(&asked.rows(&sql, &params).await?)
 }
 
-fn conversation(session: &Session, turns: &Turns) -> Markup {
-    let here = session_path(&session.session_id, &session.agent_id, None);
-    let beside = |relation: &str, from: &str, name: &str, place: Option<&String>| {
-        html! {
-            @if let Some(place) = place {
-                nav.further aria-label=(name) {
-                    a rel=(relation) href={ (here) "&" (from) "=" (encoded(place)) } { (name) }
-                }
-            }
-        }
-    };
-    html! {
-        section.conversation aria-labelledby="said" {
-            h2 #said { "What was said" }
-            @if turns.shown.is_empty() { p.muted { "Nothing that is still remembered." } }
-            (beside("prev", "before", "Earlier", turns.earlier.as_ref()))
-            ol.turns {
-                @for turn in &turns.shown { li { (one(turn)) } }
-            }
-            (beside("next", "from", "Later", turns.later.as_ref()))
-        }
-    }
+/// The sessions with these words in their name, then those in which something like them was said.
+async fn found(asked: &Asked, words: &str) -> Result<Vec<Session>, Trouble> {
+    let sql = format!(
+        "WITH hits AS MATERIALIZED ( \
+             SELECT r.session_id, min(r.place) AS place, (array_agg(r.content ORDER BY r.place))[1] AS line \
+               FROM memory_recall($3, kinds => '{{turn}}', top_k => $4, rerank => false) WITH ORDINALITY \
+                    r (id, kind, role, content, score, relevance, similarity, lexical, recency, markers, \
+                       token_count, session_id, episode_id, metadata, created_at, place) \
+              WHERE r.session_id IS NOT NULL AND (r.relevance >= .05 OR r.lexical > 0) GROUP BY 1), \
+         recent AS MATERIALIZED ( \
+             SELECT s.session_id, s.agent_id FROM memory_sessions s WHERE s.user_id IN ($1, '*') \
+              ORDER BY s.last_turn_at DESC LIMIT $5), \
+         titled AS MATERIALIZED ( \
+             SELECT r.session_id, r.agent_id FROM recent r LEFT JOIN LATERAL memory_list( \
+                        r.session_id, 'turn', user_id => $1, agent_id => r.agent_id, oldest_first => true, \
+                        \"limit\" => 1) o ON true \
+              WHERE strpos(lower(concat_ws(' ', r.session_id, o.entry_metadata ->> 'title')), lower($3)) > 0), \
+         shown AS MATERIALIZED ( \
+             SELECT {SESSION}, h.line, h.place, t.session_id IS NOT NULL AS is_titled \
+               FROM memory_sessions s LEFT JOIN hits h ON h.session_id = s.session_id \
+                    LEFT JOIN titled t ON t.session_id = s.session_id AND t.agent_id = s.agent_id \
+              WHERE s.user_id IN ($1, '*') AND (h.session_id IS NOT NULL OR t.session_id IS NOT NULL) \
+              ORDER BY is_titled DESC, h.place, s.last_turn_at DESC LIMIT $6), {AROUND} \
+         SELECT to_jsonb(f) FROM ( \
+             SELECT * FROM counted x ORDER BY x.is_titled DESC, x.place, x.last_turn_at DESC) f"
+    );
+    let (user, limit) = (asked.user_id(), PAGE as i64);
+    let params: [Param<'_>; 6] = [
+        (&user, Type::TEXT),
+        (&FACTS, Type::INT8),
+        (&words, Type::TEXT),
+        (&FOUND, Type::INT8),
+        (&TITLES, Type::INT8),
+        (&limit, Type::INT8),
+    ];
+    rows::read(&asked.rows(&sql, &params).await?)
 }
 
-fn one(turn: &Entry) -> Markup {
+fn rows_of(sessions: &[Session], openings: &Openings) -> Markup {
     html! {
-        article.turn id={ "m-" (turn.id) } data-role=(turn.role) {
-            p.meta {
-                b { (parts::speaker(turn)) }
-                span { (parts::at(&turn.created_at)) }
-                @if !turn.is_active { span.tag { "out of the window" } }
-                @for marker in turn.markers.iter().flatten() { span.tag { (marker) } }
-                a href=(memory_path(&turn.id)) aria-label={ "Details of: " (beginning(&turn.content, 60)) } { "Details" }
-            }
-            p.text { (beginning(&turn.content, SAID)) }
-        }
-    }
-}
-
-fn summarised(summaries: &[Summary]) -> Markup {
-    let Some((first, others)) = summaries.split_first() else { return html! {} };
-    let list = |title: &str, items: &[String]| {
-        html! {
-            @if !items.is_empty() {
-                div { h3 { (title) } ul { @for item in items { li { (item) } } } }
-            }
-        }
-    };
-    html! {
-        section.summary aria-labelledby="summary" {
-            h2 #summary { "Summary" }
-            p.text { (first.summary) }
-            div.lists {
-                (list("Topics", &first.topics))
-                (list("Decisions", &first.decisions))
-                (list("Open questions", &first.questions))
-            }
-            p.meta {
-                span { "made " (parts::at(&first.updated_at)) }
-                @if let Some(count) = first.message_count { span { "of " (count) " turns" } }
-            }
-            @if !others.is_empty() {
-                details {
-                    summary { (others.len()) " more summaries, of parts" }
-                    @for other in others {
-                        p.text { span.tag { (other.level) } " " (other.summary) }
+        ul.sessions {
+            @for session in sessions {
+                @let opening = openings.of(&session.session_id, &session.agent_id);
+                @let name = name_of(&session.session_id, &session.agent_id, openings);
+                li data-row {
+                    h3 { a href=(session_path(&session.session_id, &session.agent_id, None)) { (name) } }
+                    @if let Some(line) = session.line.as_ref().or(session.summary.as_ref()) {
+                        p.text { (beginning(line, SHOWN)) }
+                    } @else if let Some(opening) = opening {
+                        p.text { (beginning(&opening.first, SHOWN)) }
                     }
+                    p.meta { (about(session, openings)) }
                 }
             }
         }
     }
 }
 
-fn what_to_do(asked: &Asked, session: &Session) -> Markup {
-    let (id, agent) = (&session.session_id, &session.agent_id);
+/// When, how much, and from where.
+pub fn about(session: &Session, openings: &Openings) -> Markup {
+    let opening = openings.of(&session.session_id, &session.agent_id);
+    let source = opening.and_then(|one| one.source.as_deref());
     html! {
-        section.what-to-do aria-labelledby="do" {
-            h2 #do { "This session" }
-            div.actions {
-                a.button href={ "/ui/search?session=" (encoded(id)) } { "Search in it" }
-                a.button href={ "/ui/export?session=" (encoded(id)) "&agent=" (encoded(agent)) } { "Export" }
-                form method="post" action="/ui/erase" {
-                    (form_token(&asked.visit))
-                    input type="hidden" name="session" value=(id);
-                    input type="hidden" name="agent" value=(agent);
-                    button.danger type="submit" { "Erase…" }
-                }
-            }
+        span { "last " (parts::at(&session.last_turn_at)) }
+        span { (count(session.turn_count as usize, "message", "messages")) }
+        @if let Some(facts) = session.facts.filter(|facts| *facts > 0) {
+            span { @if facts >= FACTS { (FACTS) " facts or more" } @else { (count(facts as usize, "fact", "facts")) } }
         }
+        @if let Some(source) = source { span { "imported from " (source) } }
+        @if session.agent_id != "default" { span { "agent " (session.agent_id) } }
+        @if session.is_shared { span.tag { "shared with all users" } }
     }
 }

@@ -1,11 +1,15 @@
 //! One memory: what it says, where it comes from, what was made of it, what happened to it, and what can
 //! be done about it.
 
-use super::facts::{from_history, said};
+use super::fact_rows::{editor, said};
+use super::facts::from_history;
 use super::frame::{Here, form_token};
+use super::notice::notice;
+use super::opening::{Openings, name_of};
 use super::parts::{self, beginning, memory_path, session_path};
 use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry, Event};
+use super::timeline;
 use crate::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -16,8 +20,8 @@ use uuid::Uuid;
 const SOURCES: usize = 20;
 /// Facts that were made of a memory, likewise.
 const MADE: i32 = 50;
-/// Letters of a text in its history.
-const SHOWN: usize = 600;
+/// Letters of a memory that are its heading; a longer one stands below.
+const HEADING: usize = 240;
 
 /// A document, or an archived conversation, as a whole.
 #[derive(Debug, Deserialize)]
@@ -54,30 +58,32 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
     sources.sort_by(|left, right| left.created_at.cmp(&right.created_at));
     let made = made_of(&asked, id).await?;
     let later = later_version(&entry.id, &memory.events);
-    let title = match entry.kind.as_str() {
-        "fact" => "A fact",
-        "document" => "A document",
-        _ => "What was said",
-    };
+    let sessions = sources.iter().chain([entry]);
+    let sessions =
+        sessions.filter_map(|one| Some((one.session_id.as_deref()?, one.agent_id.as_str())));
+    let openings = asked.openings(sessions).await?;
+    let notice = notice(&asked, Some(id)).await?;
+    let is_told = asked.query.get("done") == Some("forgotten");
+    let title = memory.title.as_deref().unwrap_or(&entry.content);
+    let is_whole = title.chars().count() <= HEADING && memory.title.is_none();
     let body = html! {
-        h1 { (title) }
-        @if let Some(done) = asked.query.get("done").and_then(done) { p.note.good role="status" { (done) } }
         article.one {
-            @if let Some(title) = &memory.title { h2 { (title) } }
-            p.text.large { (entry.content) }
-            p.meta { (about(entry)) }
-            @if !memory.holds {
+            p.kind { (kind(entry)) }
+            h1.text { (beginning(title, HEADING)) }
+            p.meta { (about(entry, &openings)) }
+            @if !memory.holds && !is_told {
                 p.note {
                     "This is not remembered any more. "
                     @if let Some(later) = later { a href=(memory_path(later)) { "What took its place" } }
                 }
             }
+            @if !entry.is_shared { (what_to_do(&asked, &memory)) }
+            @if !is_whole { p.text { (entry.content) } }
         }
-        @if !entry.is_shared { (what_to_do(&asked, &memory)) }
         @if !sources.is_empty() {
             section aria-labelledby="sources" {
                 h2 #sources { "Where it comes from" }
-                @for source in &sources { (said(source)) }
+                @for source in &sources { (said(source, &openings)) }
             }
         }
         @if !made.is_empty() {
@@ -86,22 +92,22 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
                 ul.plain { @for fact in &made { li { a href=(memory_path(&fact.id)) { (fact.content) } } } }
             }
         }
-        @if !memory.events.is_empty() { (history(&memory.events, &entry.id)) }
+        @if !memory.events.is_empty() { (timeline::show(&memory.events, &entry.id)) }
+        (notice)
     };
     let title = beginning(&entry.content, 60);
     Ok(Answer::Page(Here::Elsewhere, title, body))
 }
 
-/// What was just done, in the words of its address.
-fn done(word: &str) -> Option<&'static str> {
-    Some(match word {
-        "corrected" => "Corrected. This is what is remembered from now on.",
-        "same" => "It already says this.",
-        "forgotten" => "Forgotten. It is not used any more; you can restore it.",
-        "restored" => "Restored. It is remembered again.",
-        "nothing" => "There was nothing to do.",
-        _ => return None,
-    })
+/// What it is, over its text.
+fn kind(entry: &Entry) -> &'static str {
+    match (entry.kind.as_str(), entry.role.as_str()) {
+        ("fact", _) => "A fact",
+        ("document", _) => "A document",
+        (_, "user") => "You said",
+        (_, "assistant") => "The assistant said",
+        _ => "In a conversation",
+    }
 }
 
 async fn find(asked: &Asked, id: Uuid) -> Result<Memory, Trouble> {
@@ -119,7 +125,7 @@ async fn find(asked: &Asked, id: Uuid) -> Result<Memory, Trouble> {
     }
     match document(asked, id).await? {
         Some(document) => Ok(document.memory(id, events)),
-        None => Err(Trouble::nothing_here()),
+        None => Err(Trouble::gone("memory")),
     }
 }
 
@@ -171,17 +177,16 @@ fn later_version<'a>(id: &str, events: &'a [Event]) -> Option<&'a str> {
     own.find_map(|event| event.replaced_by.as_deref())
 }
 
-fn about(entry: &Entry) -> Markup {
+fn about(entry: &Entry, openings: &Openings) -> Markup {
     html! {
-        span { (parts::speaker(entry)) }
         span { @if entry.kind == "fact" { "since " } (parts::at(&entry.created_at)) }
         @if let Some(session) = &entry.session_id {
             a href=(session_path(session, &entry.agent_id, (entry.kind == "turn").then_some((&entry.created_at, &entry.id)))) {
-                "in " (session)
+                "in " (name_of(session, &entry.agent_id, openings))
             }
         }
         @if let Some(key) = &entry.fact_key { span.key { (key) } }
-        @if let Some(confidence) = entry.confidence { span { "confidence " (format!("{confidence:.2}")) } }
+        @if let Some(confidence) = entry.confidence { span { (format!("{:.0}", confidence * 100.0)) " % certain" } }
         @if let Some(end) = &entry.expires_at { span { "until " (parts::at(end)) } }
         @if entry.is_shared { span.tag { "shared with all users" } }
         @for marker in entry.markers.iter().flatten() { span.tag { (marker) } }
@@ -195,106 +200,36 @@ fn parent(entry: &Entry) -> Option<&str> {
     (entry.kind == "document").then_some(parent)
 }
 
+/// Everything that can be done about it, in one row.
 fn what_to_do(asked: &Asked, memory: &Memory) -> Markup {
     let entry = &memory.entry;
     let path = memory_path(&entry.id);
     let token = form_token(&asked.visit);
     html! {
-        section.what-to-do aria-labelledby="do" {
-            h2 #do { "Change it" }
+        section.do.row aria-label="Change it" {
             @if memory.holds {
-                @if entry.kind != "document" {
-                    details.correct {
-                        summary { "Correct" }
-                        form method="post" action={ (path) "/correct" } {
-                            (token)
-                            label for="content" { "What is right" }
-                            textarea #content name="content" required rows=(lines(&entry.content)) { (entry.content) }
-                            div.actions { button type="submit" { "Save" } }
-                        }
-                    }
-                }
+                @if entry.kind != "document" { (editor(asked, entry, "", &beginning(&entry.content, 60))) }
                 details.forget {
-                    summary { "Forget" }
+                    summary.button.small { "Forget" }
                     form method="post" action={ (path) "/forget" } {
                         (token)
-                        p.muted { "It is not used any more. The text stays in the history, and you can restore it." }
+                        p.muted { "It is not used any more. The text stays in the history, and you can bring it back." }
                         label for="reason" { "Reason " span.muted { "(if you like)" } }
                         input #reason type="text" name="reason" maxlength="300" autocomplete="off";
-                        div.actions { button type="submit" { "Forget" } }
+                        div.actions { button.primary type="submit" { "Forget" } }
                     }
                 }
             } @else {
                 form method="post" action={ (path) "/restore" } {
                     (token)
-                    div.actions { button type="submit" { "Restore" } }
+                    button.small type="submit" { "Restore" }
                 }
             }
             form method="post" action="/ui/erase" {
                 (token)
                 input type="hidden" name="id" value=(entry.id);
-                div.actions { button.danger type="submit" { "Erase…" } }
+                button.small.danger type="submit" { "Erase…" }
             }
         }
-    }
-}
-
-/// As many as a text takes, within reason.
-fn lines(text: &str) -> usize {
-    text.lines().map(|line| 1 + line.chars().count() / 70).sum::<usize>().clamp(2, 20)
-}
-
-fn history(events: &[Event], id: &str) -> Markup {
-    html! {
-        section aria-labelledby="history" {
-            h2 #history { "What happened to it" }
-            div.scroll tabindex="0" role="region" aria-labelledby="history" {
-                table.history {
-                    (parts::headings(&["When", "What", "Text", "Why, and by whom"], 0))
-                    tbody {
-                        @for event in events {
-                            tr {
-                                td { (parts::at(&event.at)) }
-                                td { (what(&event.op)) }
-                                td.text {
-                                    @match &event.content {
-                                        Some(text) => {
-                                            @if event.id.as_deref().is_some_and(|of| of != id) {
-                                                a href=(memory_path(event.id.as_deref().unwrap_or_default())) { (beginning(text, SHOWN)) }
-                                            } @else { (beginning(text, SHOWN)) }
-                                        }
-                                        None => span.muted { "erased" },
-                                    }
-                                }
-                                td {
-                                    @if let Some(reason) = &event.reason { (reason) " " }
-                                    span.muted {
-                                        @if event.job_id.is_some() { "background work" }
-                                        @else if let Some(actor) = &event.actor { "role " (actor) }
-                                        @if let Some(seq) = event.seq { ", sealed as " (seq) }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// What an event is called.
-fn what(op: &str) -> &str {
-    match op {
-        "ingest" => "said",
-        "add" => "stored",
-        "import" => "imported",
-        "update" => "corrected",
-        "supersede" => "replaced",
-        "delete" => "forgotten",
-        "expire" => "expired",
-        "restore" => "restored",
-        "erase" => "erased",
-        other => other,
     }
 }

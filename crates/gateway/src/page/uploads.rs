@@ -3,6 +3,7 @@
 
 use super::request::Trouble;
 use crate::archives;
+use crate::terminal::is_conversations;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
@@ -33,6 +34,21 @@ impl Fields {
     /// Reads what is encoded as in an address.
     pub fn read(encoded: &[u8]) -> Self {
         Self(form_urlencoded::parse(encoded).into_owned().take(MAX_FIELDS).collect())
+    }
+
+    /// All fields of a name that are not empty.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.0.iter().filter(move |(found, _)| found == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// The others as they stand in an address; empty ones are left out.
+    pub fn without(&self, names: &[&str]) -> String {
+        let others = self
+            .0
+            .iter()
+            .filter(|(name, value)| !value.is_empty() && !names.contains(&name.as_str()));
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(others).finish()
     }
 
     /// A field that is not empty.
@@ -131,11 +147,20 @@ impl Files {
         }
         (self.take_room)(entries * FILE_BYTES)?;
         let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|_| broken())?;
-        let wanted = |name: &str| name.ends_with(".md");
+        // Of what a provider delivers, the conversations; of another archive, Markdown files; else what is in JSON.
+        let names: Vec<String> = archive.file_names().map(str::to_owned).collect();
+        let has_any = |wanted: &dyn Fn(&str) -> bool| names.iter().any(|name| wanted(name));
+        let is_markdown = |name: &str| name.ends_with(".md");
+        let (has_conversations, has_markdown) = (has_any(&is_conversations), has_any(&is_markdown));
+        let wanted = |name: &str| match (has_conversations, has_markdown) {
+            (true, _) => is_conversations(name),
+            (false, true) => is_markdown(name),
+            (false, false) => is_json(name),
+        };
         archives::each_file(&mut archive, wanted, broken, |name, file| {
             // What the archive says of the size may be wrong.
             let mut text = Vec::new();
-            let mut file = file.take(MAX_FILE_BYTES + 1);
+            let mut file = file.take(most_bytes(&name) + 1);
             loop {
                 let piece = file.by_ref().take(PIECE).read_to_end(&mut text);
                 let bytes = piece.map_err(|_| broken())?;
@@ -149,8 +174,9 @@ impl Files {
     }
 
     fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<(), Trouble> {
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(Trouble::invalid(format!("{path} has more than {MAX_FILE_BYTES} bytes.")));
+        let most = most_bytes(&path);
+        if bytes.len() as u64 > most {
+            return Err(Trouble::invalid(format!("{path} has more than {most} bytes.")));
         }
         self.bytes += bytes.len();
         if self.all.len() >= MAX_FILES || self.bytes > MAX_BYTES {
@@ -162,6 +188,16 @@ impl Files {
         self.all.push(Upload { path, text });
         Ok(())
     }
+}
+
+/// Whether a file holds many conversations, or many memories.
+fn is_json(path: &str) -> bool {
+    path.ends_with(".json") || path.ends_with(".jsonl")
+}
+
+/// What a file may have: one with many conversations has room for them.
+fn most_bytes(path: &str) -> u64 {
+    if is_json(path) { MAX_BYTES as u64 } else { MAX_FILE_BYTES }
 }
 
 fn too_many() -> Trouble {
@@ -232,6 +268,25 @@ mod tests {
         let fields = Fields::read(b"a=1+2&b=&c=%3Cb%3E&a=3");
         assert_eq!((fields.get("a"), fields.get("b")), (Some("1 2"), None));
         assert_eq!(fields.get("c"), Some("<b>"));
+        assert_eq!(fields.all("a").collect::<Vec<_>>(), ["1 2", "3"]);
+        assert_eq!(fields.without(&["c"]), "a=1+2&a=3");
+    }
+
+    #[tokio::test]
+    async fn an_archive_of_a_provider_is_its_conversations() {
+        let names = async |packed: &[(&str, &[u8])]| {
+            let sent = sent(&[("name=\"files\"; filename=\"export.zip\"", &zipped(packed))]).await;
+            sent.unwrap().1.into_iter().map(|file| file.path).collect::<Vec<_>>()
+        };
+        let delivered: [(&str, &[u8]); 4] = [
+            ("user.json", b"{}"),
+            ("x/conversations.json", b"[]"),
+            ("a.md", b""),
+            ("b.png", &[255]),
+        ];
+        assert_eq!(names(&delivered).await, ["x/conversations.json"]);
+        assert_eq!(names(&[delivered[0], delivered[2]]).await, ["a.md"]);
+        assert_eq!(names(&[delivered[0], delivered[3]]).await, ["user.json"]);
     }
 
     #[tokio::test]

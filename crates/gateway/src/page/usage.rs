@@ -86,19 +86,19 @@ pub async fn show(asked: &Asked) -> Result<Option<Markup>, Trouble> {
     let endpoints: Vec<Endpoint> = ask(asked, memory, "", sql, &[]).await?;
     Ok(Some(html! {
         section aria-labelledby="spent" {
-            h2 #spent { "Calls of the LLM" }
-            form.search method="get" action="/ui/background" {
-                div.field.wide {
-                    label for="of" { "For the memory of" }
+            h3 #spent { "Language models" }
+            form.find method="get" action="/ui/background" {
+                label for="of" { "For the memory of" }
+                div.box {
                     input #of type="text" name="of" value=(user) list="users" autocomplete="off";
                     datalist #users { @for name in users(&tokens) { option value=(name) {} } }
+                    button.primary type="submit" { "Show" }
                 }
-                div.actions { button type="submit" { "Show" } }
             }
             (calls(&spent))
         }
-        section aria-labelledby="tokens" { h2 #tokens { "Tokens of the gateway" } (tokens_table(&tokens)) }
-        section aria-labelledby="endpoints" { h2 #endpoints { "Endpoints" } (endpoints_table(&endpoints)) }
+        section aria-labelledby="tokens" { h3 #tokens { "Keys of programs" } (tokens_table(&tokens)) }
+        section aria-labelledby="endpoints" { h3 #endpoints { "Endpoints" } (endpoints_table(&endpoints)) }
     }))
 }
 
@@ -124,9 +124,9 @@ fn calls(spent: &[Spent]) -> Markup {
     let sum = |count: fn(&Spent) -> i64| spent.iter().map(count).sum::<i64>();
     html! {
         @if spent.is_empty() {
-            (parts::empty("None in the last 30 days.", "The LLM is asked for facts and summaries when one is configured."))
+            (parts::empty("No calls in the last 30 days.", "A language model is asked for facts and summaries, if there is one."))
         } @else {
-            div.scroll tabindex="0" role="region" aria-labelledby="spent" {
+            div.scroll tabindex="0" role="group" aria-labelledby="spent" {
                 table {
                     (parts::headings(&["Day", "For", "Model", "Calls", "Failed", "Tokens in", "Tokens out"], 4))
                     tbody {
@@ -141,7 +141,7 @@ fn calls(spent: &[Spent]) -> Markup {
                     }
                     tfoot {
                         tr {
-                            th scope="row" { "Together" } td {} td {}
+                            th scope="row" { "Sum" } td {} td {}
                             td.number { (sum(|row| row.calls)) } td.number { (sum(|row| row.failed)) }
                             td.number { (sum(|row| row.prompt_tokens)) } td.number { (sum(|row| row.completion_tokens)) }
                         }
@@ -155,11 +155,11 @@ fn calls(spent: &[Spent]) -> Markup {
 fn tokens_table(tokens: &[Token]) -> Markup {
     html! {
         @if tokens.is_empty() {
-            (parts::empty("No tokens.", "memory_create_token makes one."))
+            (parts::empty("No keys.", "memory_create_token makes one."))
         } @else {
-            div.scroll tabindex="0" role="region" aria-labelledby="tokens" {
+            div.scroll tabindex="0" role="group" aria-labelledby="tokens" {
                 table {
-                    (parts::headings(&["User", "Token", "Since", "Until", "Spent today"], 1))
+                    (parts::headings(&["User", "Key", "Since", "Until", "Tokens today"], 1))
                     tbody {
                         @for token in tokens {
                             tr {
@@ -182,9 +182,9 @@ fn tokens_table(tokens: &[Token]) -> Markup {
 fn endpoints_table(endpoints: &[Endpoint]) -> Markup {
     html! {
         @if endpoints.is_empty() {
-            (parts::empty("No endpoints as rows.", "The settings of the server name one, or none."))
+            (parts::empty("No endpoints are listed.", "The settings of the server name the one that is used, or none."))
         } @else {
-            div.scroll tabindex="0" role="region" aria-labelledby="endpoints" {
+            div.scroll tabindex="0" role="group" aria-labelledby="endpoints" {
                 table {
                     (parts::headings(&["Endpoint", "Model", "Agents", "State", "Tokens today", "A day"], 2))
                     tbody {

@@ -45,6 +45,9 @@ pub struct Ready {
     /// Whether facts can be extracted from it, and about how many tokens of a conversation it has.
     pub is_the_users: bool,
     pub tokens: u64,
+    /// Its conversation and its time, for who asks what is in a file.
+    pub session_id: Option<String>,
+    pub created_at: String,
 }
 
 impl Ready {
@@ -52,8 +55,9 @@ impl Ready {
         let Told { line, created_at, id } = told;
         let is_the_users = line.is_the_users_turn();
         let tokens = if line.is_new_turn() { estimate_tokens(&line.content) as u64 } else { 0 };
-        let (file, id) = line.markdown(created_at, id, extracts);
-        Self { file, id, is_the_users, tokens }
+        let session_id = line.session_id.clone();
+        let (file, id) = line.markdown(created_at.clone(), id, extracts);
+        Self { file, id, is_the_users, tokens, session_id, created_at }
     }
 }
 

@@ -23,6 +23,14 @@ const AHEAD: usize = 256;
 /// Of an extraction call: turns in it, and about how many tokens of instructions and answer.
 const TURNS_A_CALL: u64 = 8;
 const TOKENS_A_CALL: u64 = 1_500;
+/// Stores memories ($1 files, $2 their ids, $3 the user), and returns the ids of those that were there before. What
+/// is forgotten has a history too.
+pub const STORE: &str = "SELECT CASE WHEN f.was_there THEN f.id END, \
+            memory_import_markdown(NULL, f.file, user_id => $3) \
+       FROM (SELECT n.file, n.id, \
+                    EXISTS (SELECT FROM memory_history(n.id, user_id => $3)) AS was_there \
+               FROM unnest($1, $2) WITH ORDINALITY n(file, id, position) \
+              ORDER BY n.position OFFSET 0) f";
 /// What an archive has beside its conversations.
 const OTHER_FILES: &str = "other files of the archive";
 
@@ -153,18 +161,11 @@ impl Importing {
         if batch.is_empty() {
             return Ok(HashSet::new());
         }
-        // What is forgotten has a history too.
-        let sql = "SELECT CASE WHEN f.was_there THEN f.id END, \
-                          memory_import_markdown(NULL, f.file, user_id => $3) \
-                     FROM (SELECT n.file, n.id, \
-                                  EXISTS (SELECT FROM memory_history(n.id, user_id => $3)) AS was_there \
-                             FROM unnest($1, $2) WITH ORDINALITY n(file, id, position) \
-                            ORDER BY n.position OFFSET 0) f";
         let files: Vec<&str> = batch.iter().map(|(_, ready)| ready.file.as_str()).collect();
         let ids: Vec<Uuid> = batch.iter().map(|(_, ready)| ready.id).collect();
         let params: [Param<'_>; 3] =
             [(&files, Type::TEXT_ARRAY), (&ids, Type::UUID_ARRAY), (&self.user, Type::TEXT)];
-        let rows = self.memory.call(&self.user, PATIENCE_WITH_MANY, sql, &params).await?;
+        let rows = self.memory.call(&self.user, PATIENCE_WITH_MANY, STORE, &params).await?;
         let before = rows.iter().map(|row| column::<Option<Uuid>>(row, 0));
         Ok(before.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
@@ -207,8 +208,7 @@ impl Importing {
         let later =
             format!("SELECT memory_backfill(user_id => '{}')", self.user.replace('\'', "''"));
         if *of_user > 0 {
-            let calls = of_user.div_ceil(TURNS_A_CALL);
-            let tokens = rounded(tokens + calls * TOKENS_A_CALL);
+            let (calls, tokens) = cost(*of_user, *tokens);
             say(&match extracts {
                 true => format!(
                     "An LLM extracts facts from {of_user} new turns of the user: {calls} calls and about {tokens} \
@@ -228,6 +228,13 @@ impl Importing {
             ));
         }
     }
+}
+
+/// About how many calls of a language model extraction takes, and how many tokens: of so many turns of the user, and
+/// so many tokens of all turns.
+pub fn cost(of_user: u64, tokens: u64) -> (u64, u64) {
+    let calls = of_user.div_ceil(TURNS_A_CALL);
+    (calls, rounded(tokens + calls * TOKENS_A_CALL))
 }
 
 /// A number of which two digits say enough.

@@ -3,7 +3,7 @@
 
 mod chat;
 mod export;
-mod formats;
+pub mod formats;
 mod import;
 mod progress;
 mod record;
@@ -12,7 +12,8 @@ mod unpacked;
 
 pub use chat::chat;
 pub use export::export;
-pub use import::import;
+pub use import::{STORE, cost, import};
+pub use unpacked::is_conversations;
 
 use crate::args::Person;
 use crate::memory::{Memory, MemoryError};

@@ -112,7 +112,7 @@ fn packed(
 }
 
 /// Whether a file of an export has its conversations; large exports have several, which are numbered.
-fn is_conversations(name: &str) -> bool {
+pub fn is_conversations(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name);
     name.starts_with("conversations") && name.ends_with(".json")
 }

@@ -93,6 +93,13 @@ pub fn poisoned_paths(ids: &[String]) -> Vec<String> {
         format!("/ui/search?q=more&session={name}&top=1"),
         format!("/ui/search?q=more&as_of={payload}&top={payload}"),
         format!("/ui?from={payload}&as_of={payload}"),
+        format!(
+            "/ui?q={payload}&session={name}&key={name}&marker={payload}&program={payload}&sort={payload}"
+        ),
+        format!("/ui?done=corrected&ids={payload}"),
+        format!("/ui/sessions?q={payload}"),
+        format!("/ui/prompt?q={payload}&session={name}&budget={payload}"),
+        "/ui?unverified=yes".to_owned(),
         format!("/ui/background?done={payload}"),
         format!("/ui/memory/{payload}"),
         format!("/ui/{payload}"),
@@ -159,6 +166,7 @@ fn every_answer_tells_the_browser_what_it_may_do() {
         "/ui",
         "/ui/sessions",
         "/ui/search?q=x",
+        "/ui/prompt?q=x",
         &one,
         "/ui/files",
         "/ui/background",
@@ -258,6 +266,8 @@ fn forms_of_other_sites_do_nothing() {
         "/ui/erased".into(),
         "/ui/logout".into(),
         "/ui/retry".into(),
+        "/ui/add".into(),
+        "/ui/import/preview".into(),
     ] {
         assert_eq!(reader.get(&path).status, 405, "{path}");
     }
@@ -307,9 +317,17 @@ fn a_role_that_reads_everything_shows_one_users_memory() {
     );
     let gateway = gateway_as("postgres", "attacks_superuser", Some("ann"));
     let mut reader = Reader::of(&gateway);
-    for path in
-        ["/ui", "/ui/sessions", "/ui/session?session=bobs", "/ui/search?q=secret", "/ui/background"]
-    {
+    for path in [
+        "/ui",
+        "/ui?q=secret",
+        "/ui?unverified=yes",
+        "/ui/sessions",
+        "/ui/sessions?q=secret",
+        "/ui/session?session=bobs",
+        "/ui/search?q=secret",
+        "/ui/prompt?q=secret",
+        "/ui/background",
+    ] {
         let reply = reader.get(path);
         assert!(
             !reply.text().contains("The secret of bob") && !reply.text().contains(">bobs<"),

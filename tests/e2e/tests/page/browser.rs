@@ -38,18 +38,20 @@ fn somebody_signs_in_and_sets_memory_right() {
     assert_eq!(browser.run("return document.cookie"), "", "no script reads the cookie");
     browser.click("nav a[href='/ui/search']");
     browser.fill("#q", "What is Lena allergic to?");
-    browser.click("form.search button");
+    browser.click(".box button");
     browser.wait_for_text("Left out");
     browser.click(&format!("a[href='/ui/memory/{ALLERGY}']"));
     browser.wait_for_text("Where it comes from");
-    browser.click(".correct summary");
-    browser.fill("#content", "Lena is allergic to hazelnuts and walnuts.");
-    browser.click(".correct button");
+    browser.click(".edit summary");
+    browser.fill(".edit textarea", "Lena is allergic to hazelnuts and walnuts.");
+    browser.click(".edit .primary");
     browser.wait_for_text("Corrected.");
     browser.click(".forget summary");
     browser.fill("#reason", "asked the doctor");
     browser.click(".forget button");
     browser.wait_for_text("Forgotten.");
+    let notices = browser.run("return document.querySelectorAll('.note, .toast').length");
+    assert_eq!(notices, 1, "one notice says it");
     browser.click("form[action$='/restore'] button");
     browser.wait_for_text("Restored.");
     browser.click("form[action='/ui/erase'] button");
@@ -57,6 +59,7 @@ fn somebody_signs_in_and_sets_memory_right() {
     browser.fill("#word", "erase");
     browser.click(".confirm button");
     browser.wait_for_text("It is gone for good.");
+    browser.click(".who summary");
     browser.click(".who button");
     browser.wait_for_text("With a memory token.");
     let left: i64 = value(
@@ -96,24 +99,29 @@ fn the_keyboard_alone_is_enough() {
     browser.press(ENTER);
     assert_eq!(browser.run("return document.activeElement.id"), "main");
     open(&browser, &gateway, &format!("/ui/memory/{LISBON}"));
-    tab_to(&browser, "e.matches('.correct summary')");
+    tab_to(&browser, "e.matches('.edit summary')");
     browser.press(ENTER);
-    tab_to(&browser, "e.id === 'content'");
+    tab_to(&browser, "e.matches('.edit textarea')");
     browser.run("document.activeElement.select()");
     for letter in "Ann lives in Porto.".chars() {
         browser.press(&letter.to_string());
     }
-    tab_to(&browser, "e.matches('.correct button')");
+    tab_to(&browser, "e.matches('.edit .primary')");
     browser.press(ENTER);
     browser.wait_for_text("Corrected.");
     browser.wait_for_text("Ann lives in Porto.");
     // Everything that is typed into has a label, and every table its headings.
-    for path in
-        ["/ui", "/ui/search?q=Lisbon", "/ui/files", "/ui/background", "/ui/session?session=moving"]
-    {
+    for path in [
+        "/ui",
+        "/ui/search?q=Lisbon",
+        "/ui/prompt?q=Lisbon",
+        "/ui/files",
+        "/ui/background",
+        "/ui/session?session=moving",
+    ] {
         open(&browser, &gateway, path);
         let unnamed = browser.run(
-            "return [...document.querySelectorAll('input:not([type=hidden]), textarea, button, a')] \
+            "return [...document.querySelectorAll('input:not([type=hidden]), textarea, select, summary, button, a')] \
                  .filter(e => !e.hidden && !(e.labels?.length || e.getAttribute('aria-label') || e.textContent.trim())) \
                  .map(e => e.outerHTML)",
         );
@@ -138,18 +146,22 @@ fn the_slider_shows_what_held_then() {
     browser.wait_for_text("Ann eats fish but no meat");
     let shown = browser.run("return !document.querySelector('[data-slider]').hidden");
     assert_eq!(shown, true);
+    browser.click(".pill summary");
     browser.run("document.querySelector('[data-slider]').focus()");
     browser.press(HOME);
     browser.wait_for_text("What held on 2 Mar 2026");
     assert!(!browser.text().contains("Ann eats fish"), "{}", browser.text());
     assert!(browser.url().contains("as_of=2026-03-02"), "{}", browser.url());
     assert_eq!(browser.run("return document.activeElement.type"), "range", "the focus stays");
+    browser.click("#back a");
+    browser.wait_for_text("Ann eats fish but no meat");
+    assert!(!browser.url().contains("as_of"), "{}", browser.url());
     assert_eq!(browser.complaints(), [""; 0]);
     // Without scripts the field and the button do the same.
     browser.devtools("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
     open(&browser, &gateway, "/ui?as_of=2026-07-01T10:00");
-    browser.wait_for_text("What held on 1 Jul 2026");
-    browser.click(".when .quiet");
+    browser.wait_for_text("What held on 1 Jul 2026, 10:00 UTC");
+    browser.click("#back a");
     browser.wait_for_text("Ann eats fish but no meat");
 }
 
@@ -196,15 +208,16 @@ fn every_view_by_day_and_by_night() {
     let browser = Browser::start();
     let one = format!("/ui/memory/{LISBON}");
     let views = [
-        (
-            "facts",
-            "/ui",
-            "document.querySelectorAll('.fact details')[3].open = document.querySelectorAll('.fact details')[2].open = true",
-        ),
+        ("facts", "/ui", "document.querySelectorAll('.fact .sources')[1].open = true"),
         ("sessions", "/ui/sessions", ""),
         ("session", "/ui/session?session=moving", ""),
-        ("search", "/ui/search?q=What+must+Lena+not+eat%3F&top=4", ""),
-        ("memory", one.as_str(), "document.querySelector('.correct').open = true"),
+        (
+            "search",
+            "/ui/search?q=What+must+Lena+not+eat%3F&top=4",
+            "document.querySelector('.why').open = true",
+        ),
+        ("prompt", "/ui/prompt?q=Which+cake+can+I+bake+for+Lena%3F", ""),
+        ("memory", one.as_str(), ""),
         ("files", "/ui/files", ""),
         ("background", "/ui/background", ""),
         ("erase", "/ui/files", ""),
@@ -241,18 +254,23 @@ fn assert_readable(browser: &Browser, muted: &str, is_dark: bool) {
     assert_eq!(colours, json!([is_dark, true, true]));
 }
 
-/// Draws the page where somebody asked for it; in the dark only one.
+/// Draws the page for the documentation, where somebody asked for it; in the dark only one.
 fn draw(browser: &Browser, name: &str, scheme: &str) {
-    let Some(directory) = std::env::var_os("MEMORY_AGENT_PICTURES") else { return };
-    if scheme == "dark" && name != "facts" {
-        return;
+    let name = if scheme == "dark" { format!("{name}-dark.png") } else { format!("{name}.png") };
+    if scheme == "light" || name == "facts-dark.png" {
+        drawn(browser, "MEMORY_AGENT_PICTURES", &name, 1200, 1000);
     }
+}
+
+/// Draws the page into the directory that a variable names, if there is one.
+pub fn drawn(browser: &Browser, variable: &str, name: &str, width: i64, most: i64) {
+    let Some(directory) = std::env::var_os(variable) else { return };
     let height =
-        browser.run("return Math.min(1000, Math.max(560, document.documentElement.scrollHeight))");
-    let clip = json!({"x": 0, "y": 0, "width": 1200, "height": height, "scale": 1});
+        format!("return Math.min({most}, Math.max(560, document.documentElement.scrollHeight))");
+    let height = browser.run(&height);
+    let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
     let wanted = json!({"format": "png", "clip": clip, "captureBeyondViewport": true});
     let drawn = browser.devtools("Page.captureScreenshot", &wanted);
-    let name = if scheme == "dark" { format!("{name}-dark.png") } else { format!("{name}.png") };
     let file = std::path::Path::new(&directory).join(name);
     std::fs::write(file, decoded(drawn["data"].as_str().unwrap())).unwrap();
 }

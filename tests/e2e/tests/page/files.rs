@@ -64,7 +64,10 @@ fn files_that_are_wrong_are_named_and_the_others_stored() {
     let files = [("entries/s/facts/tea.md", good), ("entries/s/facts/wrong.md", wrong)];
     let text = read(reader.upload("/ui/import", &files).text());
     assert!(text.contains("1 file is in memory."), "{text}");
-    assert!(text.contains("1 file was not stored: ") && text.contains("wrong.md"), "{text}");
+    assert!(
+        text.contains("1 file or memory was not stored: ") && text.contains("wrong.md"),
+        "{text}"
+    );
     let stored: Vec<String> = values(&mut client, "SELECT content FROM memory_agent.entries", &[]);
     assert_eq!(stored, ["Ann likes tea."]);
     assert_eq!(reader.upload("/ui/import", &[]).status, 400);

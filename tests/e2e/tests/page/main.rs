@@ -1,9 +1,12 @@
 //! The page `/ui`, as readers and attackers ask for it, and in a real browser.
 
+mod accessible;
 mod attacks;
 mod browser;
 mod changes;
+mod everyday;
 mod files;
+mod known;
 mod paging;
 mod reader;
 mod views;

@@ -62,7 +62,10 @@ fn long_lists_are_read_page_by_page() {
     let gateway = gateway("paging", Some("ann"));
     let mut reader = Reader::of(&gateway);
     let facts = pages(&mut reader, "/ui", "next", "Number ");
-    all_of(&facts, 130, 25);
+    all_of(&facts, 130, 50);
+    let oldest = pages(&mut reader, "/ui?sort=oldest", "next", "Number ");
+    all_of(&oldest, 130, 50);
+    assert!(oldest[0][0] < 10, "the oldest come first: {oldest:?}");
     let sessions = pages(&mut reader, "/ui/sessions", "next", "chat ");
     all_of(&sessions, 75, 30);
     let turns = pages(&mut reader, "/ui/session?session=long", "prev", "Turn ");
@@ -74,6 +77,30 @@ fn long_lists_are_read_page_by_page() {
     let later = reader.page(&later.replace("&amp;", "&"));
     assert!(read(&later).contains("Turn 130."), "and back again: {later}");
     assert_eq!(reader.get("/ui?from=2026-01-01_x").status, 400);
+}
+
+#[test]
+fn what_fits_is_found_however_far_back_it_is() {
+    let mut client = database("paging_choice");
+    run(
+        &mut client,
+        "SET memory_agent.embed_on_ingest = off; \
+         SELECT memory_add('Number ' || n || '.', infer => false, \
+                           markers => CASE WHEN n IN (1, 2, 3, 1190) THEN '{goal}'::text[] END, \
+                           created_at => '2026-01-01'::timestamptz + n * interval '1 minute') \
+           FROM generate_series(1, 1200) n",
+    );
+    let gateway = gateway("paging_choice", Some("ann"));
+    let mut reader = Reader::of(&gateway);
+    for (path, first) in [("/ui?marker=goal", 1190), ("/ui?marker=goal&sort=oldest", 1)] {
+        let found = pages(&mut reader, path, "next", "Number ");
+        let all: Vec<u32> = found.iter().flatten().copied().collect();
+        assert_eq!((all.len(), all[0]), (4, first), "{path}: {found:?}");
+        assert!(found.len() <= 3, "each page looks through 500: {found:?}");
+    }
+    let page = read(&reader.page("/ui?key=nothing"));
+    assert!(page.contains("None of these facts fits.") && page.contains("Earlier facts"), "{page}");
+    assert!(read(&reader.page("/ui")).contains("More than 500 facts."));
 }
 
 /// Rows of entries that were read so far, by sequential scans and through indexes.
@@ -140,6 +167,8 @@ fn look_at_pages(newest: &str) {
         ("/ui", Some("next")),
         ("/ui/session?session=long", Some("prev")),
         ("/ui/sessions", None),
+        ("/ui?marker=none", None),
+        ("/ui?sort=oldest&key=none", None),
         (memory.as_str(), None),
     ] {
         let page = reader.page(path);

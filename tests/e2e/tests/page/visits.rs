@@ -22,6 +22,8 @@ fn nothing_is_shown_before_somebody_has_signed_in() {
         "/ui/sessions",
         "/ui/session?session=moving",
         "/ui/search?q=x",
+        "/ui/prompt?q=x",
+        "/ui/import/progress",
         "/ui/memory/0199c3a5-0000-7000-8000-000000000a03",
         "/ui/files",
         "/ui/export",
@@ -32,7 +34,16 @@ fn nothing_is_shown_before_somebody_has_signed_in() {
         assert_eq!((reply.status, reply.header("location")), (303, Some("/ui/login")), "{path}");
         assert!(reply.body.is_empty(), "{path}");
     }
-    for path in ["/ui/erased", "/ui/import", "/ui/retry", "/ui/logout"] {
+    for path in [
+        "/ui/erased",
+        "/ui/import",
+        "/ui/import/preview",
+        "/ui/retry",
+        "/ui/add",
+        "/ui/forget",
+        "/ui/restore",
+        "/ui/logout",
+    ] {
         let reply = Reader::of(&gateway).post(path, &[("everything", "yes"), ("word", "ann")]);
         assert_eq!((reply.status, reply.header("location")), (303, Some("/ui/login")), "{path}");
     }
@@ -46,7 +57,7 @@ fn a_token_shows_its_users_memory_and_no_other() {
     let mut ann = Reader::signed_in(&gateway, &ann);
     let mut bob = Reader::signed_in(&gateway, &bob);
     assert!(read(&ann.page("/ui")).contains("Rua das Flores"));
-    assert!(read(&bob.page("/ui")).contains("No facts yet."));
+    assert!(read(&bob.page("/ui")).contains("Nothing is remembered yet."));
     let path = "/ui/memory/0199c3a5-0000-7000-8000-000000000a03";
     assert_eq!(bob.get(path).status, 404);
     assert_eq!(bob.get("/ui/session?session=moving").status, 404);
