@@ -532,6 +532,33 @@ ALTER TABLE memory_agent.grants DROP CONSTRAINT grants_level_check;
 ALTER TABLE memory_agent.grants ADD CONSTRAINT grants_level_check
     CHECK (level IN ('reader', 'user', 'gateway', 'admin'));
 
+-- renew_levels() below fills them for roles that are there under their name.
+ALTER TABLE memory_agent.grants ADD COLUMN role_oid oid, ADD COLUMN cluster_id bigint;
+COMMENT ON COLUMN memory_agent.grants.role_oid IS 'The role, which keeps its level when it is renamed. NULL in rows of older versions, which go by the name.';
+COMMENT ON COLUMN memory_agent.grants.cluster_id IS 'The system identifier of the cluster in which role_oid is the role. In another one, as after a restore, the name counts.';
+
+-- Roles keep their level when they are renamed; a dump names them as this leaves them.
+CREATE FUNCTION memory_agent.follow_roles() RETURNS void
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+    WITH followed AS (
+        DELETE FROM memory_agent.grants g
+         USING pg_roles r
+         WHERE g.role_oid = r.oid AND g.role_name <> r.rolname
+           AND g.cluster_id = (SELECT system_identifier FROM pg_control_system())
+     RETURNING r.rolname, g.level, g.granted_at, g.role_oid, g.cluster_id)
+    INSERT INTO memory_agent.grants (role_name, level, granted_at, role_oid, cluster_id)
+    -- Sorted, so that all have gone before the first comes back: two roles may have swapped their names.
+    SELECT * FROM followed ORDER BY rolname
+        ON CONFLICT (role_name) DO UPDATE
+       SET level = excluded.level, granted_at = excluded.granted_at,
+           role_oid = excluded.role_oid, cluster_id = excluded.cluster_id
+$$;
+
+COMMENT ON FUNCTION memory_agent.follow_roles() IS
+    'Writes the names that renamed roles have now into memory_agent.grants.';
+
 -- What levels were granted on tables goes with renew_levels() below. What was granted by hand stays.
 CREATE OR REPLACE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -584,9 +611,31 @@ BEGIN
                        '%1$I.memory_changes, %1$I.memory_llm_calls TO %2$s',
                        memory_agent.public_schema(), memory_grant.role);
     END IF;
-    INSERT INTO memory_agent.grants (role_name, level)
-    SELECT rolname, memory_grant.level FROM pg_roles WHERE oid = memory_grant.role
-        ON CONFLICT (role_name) DO UPDATE SET level = excluded.level, granted_at = now();
+    PERFORM memory_agent.follow_roles();
+    INSERT INTO memory_agent.grants (role_name, level, role_oid, cluster_id)
+    SELECT r.rolname, memory_grant.level, r.oid, c.system_identifier
+      FROM pg_roles r, pg_control_system() c WHERE r.oid = memory_grant.role
+        ON CONFLICT (role_name) DO UPDATE
+       SET level = excluded.level, granted_at = now(),
+           role_oid = excluded.role_oid, cluster_id = excluded.cluster_id;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION memory_revoke(role regrole) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    had_level boolean;
+BEGIN
+    PERFORM memory_agent.require_owner();
+    PERFORM memory_agent.require_role(memory_revoke.role);
+    PERFORM memory_agent.revoke_all(memory_revoke.role);
+    PERFORM memory_agent.follow_roles();
+    DELETE FROM memory_agent.grants g
+     WHERE g.role_name = (SELECT rolname FROM pg_roles WHERE oid = memory_revoke.role);
+    had_level := FOUND;
+    RETURN had_level;
 END
 $$;
 

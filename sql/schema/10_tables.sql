@@ -280,6 +280,9 @@ CREATE TABLE memory_agent.grants (
     role_name  name NOT NULL,
     level      text NOT NULL CHECK (level IN ('reader', 'user', 'gateway', 'admin')),
     granted_at timestamptz NOT NULL DEFAULT now(),
+    -- The role itself, which keeps its OID when it is renamed, and the cluster in which the OID means it.
+    role_oid   oid,
+    cluster_id bigint,
     PRIMARY KEY (role_name)
 );
 

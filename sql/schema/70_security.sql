@@ -76,6 +76,25 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin')
 $$;
 
+-- Roles keep their level when they are renamed; a dump names them as this leaves them.
+CREATE FUNCTION memory_agent.follow_roles() RETURNS void
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+    WITH followed AS (
+        DELETE FROM memory_agent.grants g
+         USING pg_roles r
+         WHERE g.role_oid = r.oid AND g.role_name <> r.rolname
+           AND g.cluster_id = (SELECT system_identifier FROM pg_control_system())
+     RETURNING r.rolname, g.level, g.granted_at, g.role_oid, g.cluster_id)
+    INSERT INTO memory_agent.grants (role_name, level, granted_at, role_oid, cluster_id)
+    -- Sorted, so that all have gone before the first comes back: two roles may have swapped their names.
+    SELECT * FROM followed ORDER BY rolname
+        ON CONFLICT (role_name) DO UPDATE
+       SET level = excluded.level, granted_at = excluded.granted_at,
+           role_oid = excluded.role_oid, cluster_id = excluded.cluster_id
+$$;
+
 CREATE FUNCTION memory_grant(role regrole, level text DEFAULT 'user') RETURNS void
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -127,9 +146,13 @@ BEGIN
                        '%1$I.memory_changes, %1$I.memory_llm_calls TO %2$s',
                        memory_agent.public_schema(), memory_grant.role);
     END IF;
-    INSERT INTO memory_agent.grants (role_name, level)
-    SELECT rolname, memory_grant.level FROM pg_roles WHERE oid = memory_grant.role
-        ON CONFLICT (role_name) DO UPDATE SET level = excluded.level, granted_at = now();
+    PERFORM memory_agent.follow_roles();
+    INSERT INTO memory_agent.grants (role_name, level, role_oid, cluster_id)
+    SELECT r.rolname, memory_grant.level, r.oid, c.system_identifier
+      FROM pg_roles r, pg_control_system() c WHERE r.oid = memory_grant.role
+        ON CONFLICT (role_name) DO UPDATE
+       SET level = excluded.level, granted_at = now(),
+           role_oid = excluded.role_oid, cluster_id = excluded.cluster_id;
 END
 $$;
 
@@ -149,6 +172,7 @@ BEGIN
     PERFORM memory_agent.require_owner();
     PERFORM memory_agent.require_role(memory_revoke.role);
     PERFORM memory_agent.revoke_all(memory_revoke.role);
+    PERFORM memory_agent.follow_roles();
     DELETE FROM memory_agent.grants g
      WHERE g.role_name = (SELECT rolname FROM pg_roles WHERE oid = memory_revoke.role);
     had_level := FOUND;

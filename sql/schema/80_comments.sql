@@ -174,6 +174,8 @@ COMMENT ON FUNCTION memory_agent.visible_users() IS
     'The identity of this session and the shared user ''*'': the users whose rows row-level security shows.';
 COMMENT ON FUNCTION memory_agent.function_levels() IS
     'The lowest level that may call each public function.';
+COMMENT ON FUNCTION memory_agent.follow_roles() IS
+    'Writes the names that renamed roles have now into memory_agent.grants.';
 COMMENT ON FUNCTION memory_agent.require_owner() IS
     'Raises 42501 unless the caller owns the extension.';
 COMMENT ON FUNCTION memory_agent.require_role(regrole) IS
@@ -184,6 +186,8 @@ COMMENT ON FUNCTION memory_agent.renew_levels() IS
     'Grants every role the privileges of its level again, and revokes those on the row types of the extension''s tables and views from all other roles; for use after an update, pg_upgrade, or a restore without privileges of single objects. Only for the owner of the extension.';
 COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
     'Revokes every privilege on the extension''s objects from a role.';
+COMMENT ON COLUMN memory_agent.grants.role_oid IS 'The role, which keeps its level when it is renamed. NULL in rows of older versions, which go by the name.';
+COMMENT ON COLUMN memory_agent.grants.cluster_id IS 'The system identifier of the cluster in which role_oid is the role. In another one, as after a restore, the name counts.';
 COMMENT ON COLUMN memory_agent.session_summaries.source_ids IS 'The turns that this row condenses itself.';
 COMMENT ON COLUMN memory_agent.session_summaries.previous_id IS 'The L3 whose content was merged into this one.';
 COMMENT ON COLUMN memory_agent.episodes.ended_at IS 'Event time of the newest turn so far.';

@@ -37,6 +37,7 @@ pub fn renew_all() -> PgResult<()> {
         session.row("SELECT quote_ident(memory_agent.public_schema())", &mut params![])?;
     let public = public.ok_or_else(|| Error::internal("the extension memory_agent is gone"))?;
     let grant = format!("SELECT {public}.memory_grant(quote_ident($1)::regrole, $2)");
+    // This also writes the names of renamed roles.
     for (role, level) in levels {
         session.execute(&grant, &mut params![role, level.as_str()])?;
     }
@@ -68,27 +69,72 @@ fn close_row_types(session: &Session) -> PgResult<()> {
 /// version brings such privileges along.
 pub fn readers_of_tables(spi: &Session) -> PgResult<i64> {
     spi.one(
-        "SELECT count(*) \
-           FROM memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
-          WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a \
-                         WHERE c.oid = 'memory_agent.entries'::regclass AND a.grantee = r.oid \
-                           AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner)",
+        &format!(
+            "SELECT count(*) FROM {} \
+              WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a \
+                             WHERE c.oid = 'memory_agent.entries'::regclass AND a.grantee = r.oid \
+                               AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner)",
+            roles()
+        ),
         &mut params![],
+    )
+}
+
+/// The levels that no role has, as (name, level): the role was dropped, is not there yet, or has lost its
+/// privileges, as in a restore without them.
+pub fn without_role(spi: &Session) -> PgResult<Vec<(String, String)>> {
+    spi.rows(
+        &format!(
+            "SELECT w.role_name::text, w.level FROM memory_agent.grants w \
+              WHERE NOT EXISTS (SELECT FROM {} AND g.role_name = w.role_name) ORDER BY 1",
+            granted()
+        ),
+        &mut params![],
+    )
+}
+
+/// The roles that have another name than the table says, as (name there, name now).
+pub fn renamed(spi: &Session) -> PgResult<Vec<(String, String)>> {
+    spi.rows(
+        &format!(
+            "SELECT g.role_name::text, r.rolname::text FROM {} AND r.rolname <> g.role_name ORDER BY 1",
+            granted()
+        ),
+        &mut params![],
+    )
+}
+
+/// Rows of the table with their roles. A role that was granted a level here is known by its OID, under whatever
+/// name. The OID of another cluster, which a restore brought along, may be any role here: there the name counts,
+/// and in rows of older versions.
+fn roles() -> String {
+    // The column came with 0.3.0.
+    if !catalog::has_column(c"grants", c"role_oid") {
+        return "memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name".to_owned();
+    }
+    let cluster = catalog::cluster().cast_signed();
+    format!(
+        "memory_agent.grants g \
+           JOIN pg_roles r ON r.oid = CASE WHEN g.cluster_id = {cluster} THEN g.role_oid \
+                     ELSE (SELECT n.oid FROM pg_roles n WHERE n.rolname = g.role_name) END"
     )
 }
 
 /// The grants that count.
 ///
-/// Levels are kept by name, because a dump restores names; a role that merely has an old role's
-/// name must not inherit them. So a level counts only while the role itself has the privilege that
-/// `memory_grant` gave with it, which PostgreSQL keeps by OID.
+/// A role that merely has an old role's name, or one day its OID, must not inherit its level. So a level counts
+/// only while the role itself has the privilege that `memory_grant` gave with it, which PostgreSQL takes from a
+/// role before that can be dropped, and which a dump restores by name.
 ///
 /// These functions were never replaced by an update, which takes their privileges away.
 ///
 /// Each function is looked up by its name: to go through all functions of the extension took a third of a
 /// millisecond of every call. OFFSET keeps the planner from that.
-const GRANTED: &str = "memory_agent.grants g JOIN pg_roles r ON r.rolname = g.role_name \
-      WHERE EXISTS (SELECT FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) a \
+fn granted() -> String {
+    format!("{} WHERE {HAS_PRIVILEGE}", roles())
+}
+
+const HAS_PRIVILEGE: &str = "EXISTS (SELECT FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) a \
                      WHERE p.proname = CASE g.level WHEN 'admin' THEN 'memory_register_model' \
                                                     WHEN 'gateway' THEN 'memory_spend' \
                                                     WHEN 'user' THEN 'memory_ingest' \
@@ -104,7 +150,7 @@ const GRANTED: &str = "memory_agent.grants g JOIN pg_roles r ON r.rolname = g.ro
 fn all() -> PgResult<Vec<(String, Level)>> {
     let session = Session::read_only()?;
     let granted: Vec<(String, String)> = session
-        .rows(&format!("SELECT g.role_name::text, g.level FROM {GRANTED}"), &mut params![])?;
+        .rows(&format!("SELECT r.rolname::text, g.level FROM {}", granted()), &mut params![])?;
     granted.into_iter().map(|(role, level)| Ok((role, known(&level)?))).collect()
 }
 
@@ -112,7 +158,7 @@ fn all() -> PgResult<Vec<(String, Level)>> {
 pub fn of(role: pg_sys::Oid) -> PgResult<Level> {
     let session = Session::read_only()?;
     let levels: Vec<String> = session.rows(
-        &format!("SELECT g.level FROM {GRANTED} AND pg_has_role($1, r.oid, 'USAGE')"),
+        &format!("SELECT g.level FROM {} AND pg_has_role($1, r.oid, 'USAGE')", granted()),
         &mut params![role],
     )?;
     levels.iter().try_fold(Level::None, |highest, level| Ok(highest.max(known(level)?)))

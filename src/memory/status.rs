@@ -61,7 +61,7 @@ pub fn of_tables(spi: &Spi, level: Level, settings: &Search) -> PgResult<Vec<Sta
         rows.extend(attached_status::rows(spi, level)?);
     }
     if schema::has_0_3() {
-        rows.extend(levels(spi)?);
+        rows.extend(levels(spi, level)?);
         rows.extend(session_recall(spi)?);
     }
     Ok(rows)
@@ -100,19 +100,49 @@ fn schema_row(spi: &Spi) -> PgResult<StatusRow> {
     Ok(row("schema", state, format!("version {version}"), hint))
 }
 
-/// Roles that read more than their level gives them.
-fn levels(spi: &Spi) -> PgResult<Option<StatusRow>> {
+/// Roles that read more than their level gives them, levels that no role has, and roles with a new name. Only
+/// administrators are told which.
+fn levels(spi: &Spi, level: Level) -> PgResult<Vec<StatusRow>> {
+    let mut rows = Vec::new();
     let roles = grants::readers_of_tables(spi)?;
-    Ok((roles > 0).then(|| {
-        row(
+    if roles > 0 {
+        rows.push(row(
             "levels",
             "older",
             format!(
                 "{roles} roles with a level read tables of memory_agent, as levels of 0.2.0 did"
             ),
             "Run SELECT memory_agent.renew_levels(), and grant again what you granted by hand.",
-        )
-    }))
+        ));
+    }
+    let told = |what: &str, pairs: &[(String, String)], link: &str| -> String {
+        let list: Vec<String> =
+            pairs.iter().map(|(name, other)| format!("\"{name}\" {link} \"{other}\"")).collect();
+        match level {
+            Level::Admin => format!("{what}: {}", list.join(", ")),
+            _ => format!("{what}: {}", pairs.len()),
+        }
+    };
+    let lost = grants::without_role(spi)?;
+    if !lost.is_empty() {
+        rows.push(row(
+            "levels",
+            "without a role",
+            told("levels that no role has", &lost, "with"),
+            "For a role that is to have it, run SELECT memory_grant('ROLE', 'LEVEL'). What is not needed any \
+             more goes with DELETE FROM memory_agent.grants WHERE role_name = 'ROLE'.",
+        ));
+    }
+    let renamed = grants::renamed(spi)?;
+    if !renamed.is_empty() {
+        rows.push(row(
+            "levels",
+            "renamed",
+            told("roles that were renamed", &renamed, "to"),
+            "They have their levels. Run SELECT memory_agent.renew_levels(), so that dumps name them rightly.",
+        ));
+    }
+    Ok(rows)
 }
 
 /// Agents whose sessions know nothing of each other, as an update leaves them.

@@ -31,9 +31,15 @@ impl VectorType {
 /// place, nor a database that was made from it. A standby that took over still is the same.
 pub fn this_installation() -> PgResult<String> {
     // SAFETY: reads what the process has known since its start.
-    let (cluster, database) = unsafe { (pg_sys::GetSystemIdentifier(), pg_sys::MyDatabaseId) };
+    let database = unsafe { pg_sys::MyDatabaseId };
     let entries = entries_relation()?;
-    Ok(format!("{cluster}/{}/{}", database.to_u32(), entries.to_u32()))
+    Ok(format!("{}/{}/{}", cluster(), database.to_u32(), entries.to_u32()))
+}
+
+/// The system identifier of the cluster: what OIDs mean differs from one to another.
+pub fn cluster() -> u64 {
+    // SAFETY: reads what the process has known since its start.
+    unsafe { pg_sys::GetSystemIdentifier() }
 }
 
 /// The OID of `memory_agent.entries`, which stands for the extension being installed here.
@@ -51,6 +57,12 @@ pub fn namespace() -> Option<pg_sys::Oid> {
     // SAFETY: a syscache look-up with a C string; InvalidOid when nothing is found.
     let oid = unsafe { pg_sys::get_namespace_oid(c"memory_agent".as_ptr(), true) };
     (oid != pg_sys::InvalidOid).then_some(oid)
+}
+
+/// Whether the table `memory_agent.relation` has a column.
+pub fn has_column(name: &CStr, column: &CStr) -> bool {
+    // SAFETY: a syscache look-up with a C string; InvalidAttrNumber (0) when nothing is found.
+    relation(name).is_some_and(|oid| unsafe { pg_sys::get_attnum(oid, column.as_ptr()) } != 0)
 }
 
 fn relation(name: &CStr) -> Option<pg_sys::Oid> {

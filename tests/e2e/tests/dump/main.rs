@@ -260,3 +260,70 @@ fn levels_survive() {
     );
     assert!(may("levels_without", "dump_reader", read));
 }
+
+/// A role that is not there yet costs the restore its GRANTs, which pg_restore names, and no row.
+#[test]
+fn a_role_that_is_not_there() {
+    let original = source("roleless_source");
+    let mut client = cluster().connect("roleless_source");
+    run(&mut client, "CREATE ROLE dump_absent LOGIN; SELECT memory_grant('dump_absent')");
+    let programs = Programs::of(cluster());
+    let archive = programs.file("roleless");
+    programs.dump("roleless_source", &["-Fc", "-f", &archive]);
+    run(&mut client, "SELECT memory_revoke('dump_absent'); DROP ROLE dump_absent");
+    for name in ["roleless_with", "roleless_without"] {
+        cluster().plain_database(name);
+    }
+    programs.restore("roleless_without", &["--no-acl"], &archive);
+    let complaints = programs.restore_old("roleless_with", &archive);
+    let errors = complaints.lines().filter(|line| line.contains("error: "));
+    let others: Vec<&str> =
+        errors.filter(|line| !line.ends_with("role \"dump_absent\" does not exist")).collect();
+    assert_eq!(others, [""; 0], "{complaints}");
+
+    for (name, others) in
+        [("roleless_with", ""), ("roleless_without", "\"dumped_reader\" with \"reader\"")]
+    {
+        let mut client = cluster().connect(name);
+        let told = "SELECT detail FROM memory_status() WHERE component = 'levels'";
+        let detail: String = client.query_one(told, &[]).unwrap().get(0);
+        assert!(detail.contains("\"dump_absent\" with \"user\""), "{detail}");
+        assert!(detail.contains(others), "{detail}");
+        run(&mut client, "SELECT memory_agent.renew_levels()");
+    }
+    run(&mut client, "CREATE ROLE dump_absent LOGIN");
+    let call = "SELECT memory_stats()";
+    for name in ["roleless_with", "roleless_without"] {
+        let mut role = cluster().connect_as(name, "dump_absent");
+        expect_error(role.batch_execute(call), "42501");
+        let mut client = cluster().connect(name);
+        run(
+            &mut client,
+            "SELECT memory_grant('dump_absent'); SELECT memory_grant('dumped_reader', 'reader')",
+        );
+        run(&mut role, call);
+        // What was granted is the role's of this cluster: all else is as it was.
+        run(&mut client, "SELECT memory_revoke('dump_absent'); SET memory_agent.user_id = 'alice'");
+        let mut restored = Snapshot::take(&mut client);
+        restored.forget("grants");
+        let mut expected = original.clone();
+        expected.forget("grants");
+        assert_eq!(restored, expected);
+    }
+}
+
+/// Two databases of one cluster: the OID in the dump is the role's, whatever it is called now.
+#[test]
+fn a_renamed_role_in_a_dump() {
+    let mut client = cluster().database("renamed_source").connect();
+    run(&mut client, "CREATE ROLE dump_shop LOGIN; SELECT memory_grant('dump_shop')");
+    run(&mut client, "ALTER ROLE dump_shop RENAME TO dump_webshop; CREATE ROLE dump_shop LOGIN");
+    cluster().plain_database("renamed_target");
+    let programs = Programs::of(cluster());
+    let archive = programs.file("renamed");
+    programs.dump("renamed_source", &["-Fc", "-f", &archive]);
+    programs.restore("renamed_target", &[], &archive);
+    let call = "SELECT memory_ingest('s', 'user', 'still mine')";
+    run(&mut cluster().connect_as("renamed_target", "dump_webshop"), call);
+    expect_error(cluster().connect_as("renamed_target", "dump_shop").batch_execute(call), "42501");
+}

@@ -157,7 +157,151 @@ fn unknown_levels_and_roles_are_refused() {
     assert_eq!(recorded(&mut superuser), []);
 }
 
-/// Levels are recorded by name, for dumps carry no OIDs. A name that comes back is another role.
+/// State and detail of the rows of `memory_status()` about levels.
+fn told(client: &mut Client) -> Vec<(String, String)> {
+    client
+        .query("SELECT state, detail FROM memory_status() WHERE component = 'levels'", &[])
+        .unwrap()
+        .iter()
+        .map(|row| (row.get(0), row.get(1)))
+        .collect()
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(left, right)| ((*left).to_owned(), (*right).to_owned())).collect()
+}
+
+#[test]
+fn a_level_follows_a_renamed_role() {
+    let database = shared().database("levels_renamed");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["shop", "shop_watcher", "shop_boss"]);
+    grant(&mut superuser, "shop", "user");
+    grant(&mut superuser, "shop_watcher", "reader");
+    grant(&mut superuser, "shop_boss", "admin");
+    superuser.batch_execute("ALTER ROLE shop RENAME TO webshop").unwrap();
+    assert_eq!(level_of(database.name(), "webshop"), "user");
+    // The old name is another role now, which gets nothing, not even with the privileges of a level.
+    create_roles(&mut superuser, &["shop"]);
+    assert_eq!(level_of(database.name(), "shop"), "nothing");
+    superuser
+        .batch_execute(
+            "GRANT USAGE ON SCHEMA memory_agent TO shop; \
+             GRANT EXECUTE ON FUNCTION memory_ingest, memory_stats, memory_close_episode TO shop",
+        )
+        .unwrap();
+    assert_eq!(level_of(database.name(), "shop"), "nothing");
+
+    let renamed = pairs(&[("renamed", "roles that were renamed: \"shop\" to \"webshop\"")]);
+    assert_eq!(told(&mut superuser), renamed);
+    assert_eq!(told(&mut database.connect_as("shop_boss")), renamed);
+    let mut watcher = database.connect_as("shop_watcher");
+    assert_eq!(told(&mut watcher), pairs(&[("renamed", "roles that were renamed: 1")]));
+    superuser.batch_execute("SELECT memory_agent.renew_levels()").unwrap();
+    assert_eq!(told(&mut superuser), []);
+    let expected = [("shop_boss", "admin"), ("shop_watcher", "reader"), ("webshop", "user")];
+    assert_eq!(recorded(&mut superuser), pairs(&expected));
+    assert_eq!(level_of(database.name(), "webshop"), "user");
+    assert_eq!(level_of(database.name(), "shop"), "nothing");
+
+    // A level for the role of the old name does not take the renamed role's.
+    superuser.batch_execute("ALTER ROLE webshop RENAME TO market").unwrap();
+    create_roles(&mut superuser, &["webshop"]);
+    grant(&mut superuser, "webshop", "reader");
+    assert_eq!(level_of(database.name(), "market"), "user");
+    assert_eq!(level_of(database.name(), "webshop"), "reader");
+    superuser.batch_execute("ALTER ROLE market RENAME TO bazaar").unwrap();
+    let had: bool = superuser.query_one("SELECT memory_revoke('bazaar')", &[]).unwrap().get(0);
+    assert!(had);
+    assert_eq!(level_of(database.name(), "bazaar"), "nothing");
+    let expected = [("shop_boss", "admin"), ("shop_watcher", "reader"), ("webshop", "reader")];
+    assert_eq!(recorded(&mut superuser), pairs(&expected));
+}
+
+#[test]
+fn levels_follow_roles_that_swap_their_names() {
+    let database = shared().database("levels_swapped");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["swap_a", "swap_b", "swap_c"]);
+    for (role, level) in [("swap_a", "reader"), ("swap_b", "user"), ("swap_c", "admin")] {
+        grant(&mut superuser, role, level);
+    }
+    superuser
+        .batch_execute(
+            "ALTER ROLE swap_a RENAME TO swap_x; ALTER ROLE swap_c RENAME TO swap_a; \
+             ALTER ROLE swap_b RENAME TO swap_c; ALTER ROLE swap_x RENAME TO swap_b",
+        )
+        .unwrap();
+    let expected = [("swap_a", "admin"), ("swap_b", "reader"), ("swap_c", "user")];
+    for _ in 0..2 {
+        for (role, level) in expected {
+            assert_eq!(level_of(database.name(), role), level, "{role}");
+        }
+        superuser.batch_execute("SELECT memory_agent.renew_levels()").unwrap();
+        assert_eq!(recorded(&mut superuser), pairs(&expected));
+    }
+}
+
+/// OIDs of roles are given again one day, and mean other roles in other clusters.
+#[test]
+fn an_oid_alone_is_worth_nothing() {
+    let database = shared().database("levels_oids");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["oid_chief", "oid_other"]);
+    grant(&mut superuser, "oid_chief", "admin");
+    grant(&mut superuser, "oid_other", "reader");
+    let other = "(SELECT oid FROM pg_roles WHERE rolname = 'oid_other')";
+    // As in a dump of another cluster: its OID is another role's here, and the name counts.
+    superuser
+        .batch_execute(&format!(
+            "UPDATE memory_agent.grants SET role_oid = {other}, cluster_id = cluster_id + 1 \
+              WHERE role_name = 'oid_chief'"
+        ))
+        .unwrap();
+    assert_eq!(level_of(database.name(), "oid_chief"), "admin");
+    assert_eq!(level_of(database.name(), "oid_other"), "reader");
+    // As if the chief had been dropped, and its OID given again.
+    superuser
+        .batch_execute(
+            "UPDATE memory_agent.grants SET cluster_id = cluster_id - 1 WHERE role_name = 'oid_chief'",
+        )
+        .unwrap();
+    assert_eq!(level_of(database.name(), "oid_other"), "reader");
+    superuser.batch_execute("SELECT memory_agent.renew_levels()").unwrap();
+    assert_eq!(level_of(database.name(), "oid_other"), "reader");
+}
+
+/// A dropped role leaves its row, until the role is made again or nobody wants it any more.
+#[test]
+fn a_level_without_a_role_is_told() {
+    let database = shared().database("levels_lost");
+    let mut superuser = database.connect();
+    create_roles(&mut superuser, &["lost", "lost_reader"]);
+    grant(&mut superuser, "lost", "user");
+    grant(&mut superuser, "lost_reader", "reader");
+    assert_eq!(told(&mut superuser), []);
+    superuser.batch_execute("DROP OWNED BY lost; DROP ROLE lost").unwrap();
+    let lost = pairs(&[("without a role", "levels that no role has: \"lost\" with \"user\"")]);
+    assert_eq!(told(&mut superuser), lost);
+    let mut reader = database.connect_as("lost_reader");
+    assert_eq!(told(&mut reader), pairs(&[("without a role", "levels that no role has: 1")]));
+    superuser.batch_execute("SELECT memory_agent.renew_levels()").unwrap();
+    create_roles(&mut superuser, &["lost"]);
+    assert_eq!(told(&mut superuser), lost, "a new role of the name has not the level");
+    assert_eq!(level_of(database.name(), "lost"), "nothing");
+    grant(&mut superuser, "lost", "user");
+    assert_eq!(told(&mut superuser), []);
+    superuser.batch_execute("DROP OWNED BY lost; DROP ROLE lost").unwrap();
+    let hint: String = superuser
+        .query_one("SELECT hint FROM memory_status() WHERE component = 'levels'", &[])
+        .unwrap()
+        .get(0);
+    let (_, remedy) = hint.split_once("goes with ").unwrap();
+    superuser.batch_execute(&remedy.trim_end_matches('.').replace("ROLE", "lost")).unwrap();
+    assert_eq!(told(&mut superuser), []);
+}
+
+/// A name that comes back is another role.
 #[test]
 fn a_new_role_of_an_old_name_has_nothing() {
     let database = shared().database("levels_stale");

@@ -53,6 +53,7 @@ const RELATIONS: &[(&str, Level)] = &[
 /// Who may EXECUTE.
 const FUNCTIONS: &[(&str, Level)] = &[
     ("memory_agent.attached_rows", Admin),
+    ("memory_agent.follow_roles", Superuser),
     ("memory_agent.function_levels", Superuser),
     ("memory_agent.history_is_open", Superuser),
     ("memory_agent.public_schema", Superuser),
