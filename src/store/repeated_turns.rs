@@ -45,13 +45,11 @@ pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResul
     Ok(latest.filter(|(_, same)| *same).map(|(id, _)| id))
 }
 
-/// What the user and the assistant said in a session, oldest first, as it is shown: id, role, a hash of the text, and
-/// whether it was said within the last hour.
-pub fn conversation(
-    spi: &Spi,
-    session: &SessionKey,
-    most: i64,
-) -> PgResult<Vec<(Uuid, String, Option<Vec<u8>>, bool)>> {
+/// A turn: id, role, a hash of the text, and whether it was said within the last hour.
+pub type SaidTurn = (Uuid, String, Option<Vec<u8>>, bool);
+
+/// What the user and the assistant said in a session, oldest first, as it is shown.
+pub fn conversation(spi: &Spi, session: &SessionKey, most: i64) -> PgResult<Vec<SaidTurn>> {
     spi.rows(
         &format!(
             "SELECT e.id, e.role, e.content_hash, e.created_at > now() - interval '1 hour' \
