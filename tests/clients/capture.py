@@ -12,6 +12,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -272,6 +273,8 @@ def conversation(options, what, way, tool, typed):
     finally:
         if gateway:
             gateway.terminate()
+        for folder in (run.home, run.work):
+            shutil.rmtree(folder, ignore_errors=True)
     scrub = Scrub([(str(run.work), "/work"), (str(run.home), "/home/ann"), (str(run.folder), "/client")], typed)
     asked = [scrub.request(request) for request in recorder.requests if request["says"] or request["calls"]]
     answers = [request.get("says") for request in asked if not why_not(request) and request.get("says")]
