@@ -30,5 +30,5 @@ fn memory_ingest_once(
     };
     // An empty key names no request.
     let request_key = request_key.filter(|key| !key.trim().is_empty());
-    ingest_once(&caller, turn, request_key.as_deref(), &Content::current()).map(Rows::once)
+    ingest_once(&caller, turn, request_key.as_deref()).map(Rows::once)
 }
