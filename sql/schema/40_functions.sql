@@ -103,16 +103,16 @@ CREATE FUNCTION memory_chat(
     agent_id text DEFAULT NULL, top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
     score_threshold double precision DEFAULT NULL, model text DEFAULT NULL,
     post_process text DEFAULT 'background', temperature double precision DEFAULT NULL,
-    max_tokens bigint DEFAULT NULL)
+    max_tokens bigint DEFAULT NULL, store boolean DEFAULT true)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
-    AS 'MODULE_PATHNAME', 'memory_chat_wrapper';
+    AS 'MODULE_PATHNAME', 'memory_chat_storing_wrapper';
 
 CREATE FUNCTION memory_chat(
     messages jsonb, token_budget bigint, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
     top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
     score_threshold double precision DEFAULT NULL, model text DEFAULT NULL,
     post_process text DEFAULT 'background', temperature double precision DEFAULT NULL,
-    max_tokens bigint DEFAULT NULL, agent_id text DEFAULT NULL)
+    max_tokens bigint DEFAULT NULL, store boolean DEFAULT true, agent_id text DEFAULT NULL)
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 1000000
     AS 'MODULE_PATHNAME', 'memory_chat_within_wrapper';
 

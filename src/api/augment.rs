@@ -9,6 +9,7 @@ use crate::memory::augment::{Wanted, put_memories};
 use crate::store::erasures::Erasures;
 use memory_agent_core::chat_body::ChatBody;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// The session of a call that names none.
 const DEFAULT_SESSION: &str = "default";
@@ -22,6 +23,8 @@ pub struct Asked {
     pub top_k: Option<i32>,
     pub recency_weight: Option<f32>,
     pub score_threshold: Option<f32>,
+    /// Whether `memory_agent.trace` may keep the texts of the calls of LLMs.
+    pub is_traced: bool,
 }
 
 impl Asked {
@@ -33,9 +36,21 @@ impl Asked {
         body: impl FnOnce(&Wanted<'_>) -> PgResult<T>,
     ) -> PgResult<T> {
         let Self {
-            caller, token_budget, session_id, top_k, recency_weight, score_threshold, ..
+            caller,
+            token_budget,
+            session_id,
+            top_k,
+            recency_weight,
+            score_threshold,
+            is_traced,
+            ..
         } = self;
         scope_settings::scoped(&caller.clone(), Some(&session_id.clone()), |settings| {
+            let mut settings = Cow::Borrowed(settings);
+            if !is_traced {
+                settings.to_mut().llm_limits.keeps_texts = false;
+            }
+            let settings = &*settings;
             let budget = prompt_limit::budget(token_budget, answer_tokens, &settings.prompts)?;
             body(&Wanted {
                 caller,
@@ -78,6 +93,7 @@ macro_rules! augmenting {
                 top_k: top_k.map(|rows| rows.0),
                 recency_weight: recency_weight.map(|weight| weight.0),
                 score_threshold: score_threshold.map(|score| score.0),
+                is_traced: true,
             };
             $answer(asked, $($option),*)
         }

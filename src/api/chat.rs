@@ -12,14 +12,31 @@ use memory_agent_core::limits::MODEL_BYTES;
 /// The highest temperature that any endpoint takes.
 const MAX_TEMPERATURE: f32 = 2.0;
 
+// As 0.2.0 and older versions declare it.
 augmenting!(
     memory_chat(; agent_id; model: String, post_process: String, temperature: Fraction, max_tokens: Whole;)
+        as User: stored
+);
+augmenting!(
+    memory_chat_storing(; agent_id; model: String, post_process: String, temperature: Fraction, max_tokens: Whole,
+                        store: bool;)
         as User: answered
 );
 augmenting!(
-    memory_chat_within(token_budget; ; model: String, post_process: String, temperature: Fraction, max_tokens: Whole; agent_id)
+    memory_chat_within(token_budget; ; model: String, post_process: String, temperature: Fraction, max_tokens: Whole,
+                       store: bool; agent_id)
         as User: answered
 );
+
+fn stored(
+    asked: Asked,
+    model: Option<String>,
+    post_process: Option<String>,
+    temperature: Option<Fraction>,
+    max_tokens: Option<Whole>,
+) -> PgResult<JsonbText> {
+    answered(asked, model, post_process, temperature, max_tokens, None)
+}
 
 fn answered(
     mut asked: Asked,
@@ -27,7 +44,10 @@ fn answered(
     post_process: Option<String>,
     temperature: Option<Fraction>,
     max_tokens: Option<Whole>,
+    store: Option<bool>,
 ) -> PgResult<JsonbText> {
+    let is_stored = store.unwrap_or(true);
+    asked.is_traced = is_stored;
     check_post_process(post_process.as_deref())?;
     let mut body = augment::parse(asked.messages.take())?;
     if body.wants_stream() {
@@ -36,22 +56,27 @@ fn answered(
             "Send \"stream\": false, or ask the gateway (docs/gateway.md).",
         ));
     }
-    let said = Said::of(&body.messages, &Content::current())?;
+    let said = match is_stored {
+        true => Some(Said::of(&body.messages, &Content::current())?),
+        false => None,
+    };
     let options = body.options().map_err(augment::refused)?;
     let model = checked_model(model.or(options.model))?;
     let temperature =
         checked_temperature(temperature.map(|value| value.0).or(options.temperature))?;
     let max_tokens = checked_limit(max_tokens.map(|tokens| tokens.0).or(options.max_tokens))?;
     body.take_options();
-    // Before anything costs something: afterwards the answer could not be stored.
+    // Before anything costs something: afterwards the answer could not be stored, nor what it cost.
     if !llm::may_write() {
         return Err(Error::read_only(
-            "memory_chat stores the message and the answer, which a read-only transaction cannot do",
+            "memory_chat stores what was said and what it cost, which a read-only transaction cannot do",
             "Use memory_augment, and call the LLM from the application.",
         ));
     }
     let erasures = roles::as_owner(|| Erasures::known(&asked.caller.user_id))?;
-    let llm = Llm::configured(&erasures, asked.caller.agent(), &LlmLimits::current())?;
+    let limits = LlmLimits::current();
+    let limits = LlmLimits { keeps_texts: limits.keeps_texts && is_stored, ..limits };
+    let llm = Llm::configured(&erasures, asked.caller.agent(), &limits)?;
     let llm = llm.with_model(&model);
     if !llm.speaks_openai() {
         // Only to know whether it can be done: the model server does it, with the memories.

@@ -4,6 +4,7 @@
 use crate::api::prelude::*;
 use crate::api::search_archive::check_limit;
 use crate::memory::documents::{Document, check_title, check_type, singular};
+use crate::memory::secrets;
 use crate::memory::turn::check_metadata;
 use crate::store::archives::{self, Listed};
 
@@ -31,6 +32,13 @@ fn memory_add_document(
     scope_settings::scoped(&caller, session_id.as_deref(), |settings| {
         check_content(&content, &settings.content)?;
         check_metadata(&metadata, &settings.content)?;
+        let (mut content, mut title, mut metadata) = (content, title, metadata);
+        if let Some(clean) = secrets::clean(&content, &metadata, &settings.content)? {
+            (content, metadata) = clean;
+        }
+        if let Some(title) = &mut title {
+            *title = secrets::cleaned(title, &settings.content)?.into_owned();
+        }
         let session_id = schema::home_of(session_id.as_deref()).map(str::to_owned);
         Document { content, title, doc_type, session_id, metadata }.add(&caller, settings)
     })

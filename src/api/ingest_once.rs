@@ -42,9 +42,7 @@ fn memory_ingest_once(
         let hint = "Give it with the answer: the column answers has the ids of the earlier ones.";
         return Err(Error::invalid("replaces is for turns of the role assistant", hint));
     }
-    let settings = Content::current();
-    let once =
-        ingest_once(&caller, turn, request_key.as_deref(), sent.as_ref(), replaces, &settings)?;
+    let once = ingest_once(&caller, turn, request_key.as_deref(), sent.as_ref(), replaces)?;
     Ok(Rows::once((once.id, once.is_new, once.replaced, once.answers)))
 }
 

@@ -7,12 +7,15 @@ use crate::memory::checks::check_content;
 use crate::memory::ingest::{ingest, stored_before};
 use crate::memory::llm::{Answered, Llm, Talk};
 use crate::memory::prelude::*;
+use crate::memory::secrets;
 use crate::memory::taken_back::{self, Back, Sent};
 use crate::memory::turn::Turn;
+use crate::pg::error::warn;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::chat_body::ChatBody;
 use memory_agent_core::chat_messages::ChatMessages;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatFailureKind};
+use serde_json::Map;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What the user said last, as it is stored.
@@ -44,23 +47,33 @@ impl Said {
         let sent = (!before.is_empty()).then(|| Sent::of(&before, &content));
         Ok(Self { content, name, is_repeated: messages.ends_in_tool(), sent })
     }
+
+    fn metadata(&self) -> JsonbText {
+        let metadata = self.name.as_ref().map_or_else(|| json!({}), |name| json!({ "name": name }));
+        JsonbText(metadata.to_string())
+    }
 }
 
-/// Puts memories before the message, asks, and stores what both said.
+/// Puts memories before the message, asks, and stores what both said, if it is to be stored.
 pub fn converse(
     llm: &Llm,
     mut body: ChatBody,
-    said: Said,
+    said: Option<Said>,
     wanted: &Wanted<'_>,
     temperature: Option<f32>,
     max_answer_tokens: u32,
 ) -> PgResult<JsonbText> {
     // What could not be stored costs no call.
-    check_content(&said.content, &wanted.settings.content)?;
+    if let Some(said) = &said {
+        check_content(&said.content, &wanted.settings.content)?;
+        secrets::clean(&said.content, &said.metadata(), &wanted.settings.content)?;
+    }
     let started = Instant::now();
     // As it is now: what comes while the LLM answers was not known to who sent this.
-    let back = match &said.sent {
-        Some(sent) if !said.is_repeated => taken_back::find(&wanted.key(), sent)?,
+    let back = match &said {
+        Some(Said { sent: Some(sent), is_repeated: false, .. }) => {
+            taken_back::find(&wanted.key(), sent)?
+        }
         _ => Back::default(),
     };
     let hits = put_memories(&mut body, wanted)?.hits;
@@ -69,7 +82,11 @@ pub fn converse(
     let answered = llm.converse(&wanted.caller.user_id, "chat", talk)?;
     let llm_ms = started.elapsed().as_secs_f64() * 1000.0 - recall_ms;
     let reply = answered.result.as_ref().ok().map(|answer| answer.text.as_str());
-    let id = store(wanted, said, reply.filter(|reply| !reply.is_empty()), &back)?;
+    let reply = reply.filter(|reply| !reply.is_empty());
+    let id = match said {
+        Some(said) => store(wanted, said, reply, &back)?,
+        None => None,
+    };
     debug1!(
         "memory_agent: chat user={} memories={} answered={} recall={recall_ms:.1}ms llm={llm_ms:.1}ms",
         wanted.caller.user_id,
@@ -103,32 +120,30 @@ fn store(
             "Nothing is stored. Call it again.",
         ));
     }
-    let turn = |role: &str, content: String, metadata: Value| Turn {
+    let settings = &wanted.settings.content;
+    let turn = |role: &str, content: String, metadata: JsonbText| Turn {
         session_id: wanted.session_id.clone(),
         role: role.to_owned(),
         content,
-        metadata: JsonbText(metadata.to_string()),
+        metadata,
         markers: None,
         created_at: None,
         ttl: None,
     };
-    let metadata = said.name.map_or_else(|| json!({}), |name| json!({ "name": name }));
     let mut turns = Vec::new();
     let key = wanted.key();
+    let stored_as = secrets::cleaned(&said.content, settings)?;
     let is_stored = !back.answers.is_empty()
-        || said.is_repeated && stored_before(&key, "user", &said.content, None)?.is_some();
+        || said.is_repeated && stored_before(&key, "user", &stored_as, None)?.is_some();
     if !is_stored {
+        let metadata = said.metadata();
         turns.push(turn("user", said.content, metadata));
     }
-    if let Some(reply) = reply {
-        let limit = wanted.settings.content.max_content_bytes;
-        let kept = &reply[..reply.floor_char_boundary(limit)];
-        let metadata =
-            if kept.len() < reply.len() { json!({ "truncated": true }) } else { json!({}) };
-        turns.push(turn("assistant", kept.to_owned(), metadata));
-    }
+    let reply = reply.and_then(|reply| kept(reply, settings));
+    let has_reply = reply.is_some();
+    turns.extend(reply.map(|(reply, metadata)| turn("assistant", reply, metadata)));
     let ids = ingest(&wanted.caller, turns)?;
-    let answer = reply.and_then(|_| ids.last().copied());
+    let answer = ids.last().copied().filter(|_| has_reply);
     if let (Some(message), false) = (ids.first(), is_stored) {
         taken_back::end(&key, &back.message, *message)?;
     }
@@ -136,6 +151,37 @@ fn store(
         taken_back::end(&key, &back.answers, answer)?;
     }
     Ok(answer)
+}
+
+/// What is stored of an answer. Secrets are looked for before it is cut: half a secret is not known as one. `None`
+/// for an answer that is not to be stored for them; it has been paid for, and is returned all the same.
+fn kept(reply: &str, settings: &Content) -> Option<(String, JsonbText)> {
+    let empty = JsonbText("{}".to_owned());
+    let clean = match secrets::clean(reply, &empty, settings) {
+        Ok(clean) => clean,
+        Err(error) => {
+            warn(
+                format!("the answer is not stored: {}", error.message()),
+                "Set memory_agent.secrets to redact to store it without the secret.",
+            );
+            return None;
+        }
+    };
+    let limit = settings.max_content_bytes;
+    if reply.len() <= limit {
+        // Its secrets are taken out as from any other turn.
+        return Some((reply.to_owned(), empty));
+    }
+    let (mut text, counted) = clean.unwrap_or_else(|| (reply.to_owned(), empty.clone()));
+    let mut noted = Map::new();
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit));
+        noted.insert("truncated".to_owned(), json!(true));
+    }
+    // The limit is that of an agent, and may be smaller than the counts.
+    let all = counted.with_keys(noted.clone());
+    let metadata = if all.0.len() <= limit { all } else { empty.with_keys(noted) };
+    Some((text, metadata))
 }
 
 /// The result in OpenAI's format: what the endpoint answered, with the memories beside it.

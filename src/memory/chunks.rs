@@ -65,7 +65,7 @@ pub fn prepare_chunks(
     let indexed = contents
         .iter()
         .zip(&keys)
-        .map(|(content, keys)| indexed_text(content, &with_keys(text.metadata, keys.clone())))
+        .map(|(content, keys)| indexed_text(content, &text.metadata.with_keys(keys.clone())))
         .collect();
     let prepared = prepare_by(model, embed_now, indexed, contents, configuration);
     Chunks { chunks, keys, prepared }
@@ -123,7 +123,7 @@ pub fn insert_chunks(
     for (index, chunk) in chunks.chunks.iter().enumerate() {
         let mut keys = chunks.keys.get(index).cloned().unwrap_or_default();
         keys.extend(common.clone());
-        let metadata = with_keys(parent.metadata, keys);
+        let metadata = parent.metadata.with_keys(keys);
         scratch(|| {
             let text = indexed_text(&chunk.text, &metadata);
             let words = prepared.words(spi, &text)?;
@@ -143,13 +143,4 @@ pub fn insert_chunks(
         follow_ups::queue_embedding(spi, &parent.scope, settings)?;
     }
     Ok(())
-}
-
-/// Metadata with further keys, which win. It stays text, so that numbers keep their digits: of equal
-/// keys in a text, jsonb takes the last.
-fn with_keys(metadata: &JsonbText, keys: Map<String, Value>) -> JsonbText {
-    let own = metadata.0.trim().strip_suffix('}').unwrap_or("{");
-    let comma = if own.trim_end().ends_with('{') { "" } else { ", " };
-    let keys = Value::Object(keys).to_string();
-    JsonbText(format!("{own}{comma}{}", keys.strip_prefix('{').unwrap_or("}")))
 }

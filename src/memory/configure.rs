@@ -116,7 +116,7 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is not a setting of agents and sessions"),
-                "memory_configure stores the settings with context user (docs/settings.md), except user_id, agent_id and memory_message; for admins also default_ttl, max_content_bytes, max_entries, purge_after and text_search_config.",
+                "memory_configure stores the settings with context user (docs/settings.md), except user_id, agent_id and memory_message; for admins also default_ttl, max_content_bytes, max_entries, purge_after, secrets, secret_phrases and text_search_config.",
             ));
         }
         match overrides::text(name, &value) {

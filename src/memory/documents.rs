@@ -7,6 +7,7 @@ use crate::memory::lifecycle::{UPDATE, lock_document, restore_document};
 use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
+use crate::memory::secrets;
 use crate::pg::locks::keep_erasures_out;
 use crate::settings::Effective;
 use crate::store::archives::{self, CONVERSATION, NewDocument, Whole};
@@ -165,10 +166,16 @@ pub fn update(
     }
     scope_settings::scoped_to(user, &old.agent_id, old.session_id.as_deref(), |settings| {
         check_content(&content, &settings.content)?;
-        let text = headed(&content, old.title.as_deref(), &old.metadata);
+        let (content, metadata) = secrets::revised(&content, &old.metadata, &settings.content)?;
+        if content.trim() == old.content.trim() {
+            return Ok(());
+        }
+        let text = headed(&content, old.title.as_deref(), &metadata);
         let chunks = cut(&text, &settings.content, embedder(&settings.content)?);
         roles::write_as_owner(|spi| {
-            Version { user, id, old: &old, content: &content, reason }.store(spi, &chunks, settings)
+            let (content, metadata) = (&content, &metadata);
+            let version = Version { user, id, old: &old, content, metadata, reason };
+            version.store(spi, &chunks, settings)
         })
     })?;
     Ok(true)
@@ -180,12 +187,13 @@ struct Version<'a> {
     id: Uuid,
     old: &'a Whole,
     content: &'a str,
+    metadata: &'a JsonbText,
     reason: Option<&'a str>,
 }
 
 impl Version<'_> {
     fn store(&self, spi: &Spi, chunks: &Chunks, settings: &Effective) -> PgResult<()> {
-        let Self { user, id, old, content, reason } = *self;
+        let Self { user, id, old, content, metadata, reason } = *self;
         lock_document(spi, user, id)?;
         // Another transaction may have changed it since it was read.
         let now = archives::whole(spi, user, id)?;
@@ -202,11 +210,11 @@ impl Version<'_> {
             ));
         }
         history::append_all(spi, user, (history::ARCHIVES, &[id]), UPDATE, reason, None)?;
-        archives::replace_content(spi, user, id, content)?;
+        archives::replace_content(spi, user, id, content, metadata)?;
         history::append_all(spi, user, (history::ARCHIVES, &[id]), "add", None, None)?;
         let parent = Parent {
             scope,
-            metadata: &old.metadata,
+            metadata,
             id,
             doc_type: &old.doc_type,
             title: old.title.as_deref(),

@@ -7,10 +7,12 @@ use crate::memory::import_entries::{read_values, same};
 use crate::memory::prelude::*;
 use crate::memory::prepare::embedder;
 use crate::memory::scope_settings;
+use crate::memory::secrets;
 use crate::memory::turn::check_metadata;
 use crate::store::archives::{self, CONVERSATION};
 use crate::store::imports;
 use memory_agent_core::archive::namespace;
+use memory_agent_core::raw_json::Json;
 use memory_agent_core::record::{Archive, Record};
 
 /// Stores a document without its chunks, which are memories, or a conversation with the chunks it has then.
@@ -21,8 +23,12 @@ pub fn import_archive(
     content: &str,
     server: &Content,
 ) -> PgResult<Uuid> {
+    check_session(archive.session_id.as_deref())?;
+    let (archive, content) = &match archive.memory_agent {
+        0 => without_secrets(caller, archive, content)?,
+        _ => (archive.clone(), content.to_owned()),
+    };
     let session_id = archive.session_id.as_deref();
-    check_session(session_id)?;
     check_content(content, server)?;
     check_title(archive.title.as_deref())?;
     let metadata = archive.metadata.as_ref().map_or("{}", |metadata| &metadata.0);
@@ -85,4 +91,28 @@ pub fn import_archive(
         debug1!("memory_agent: import user={user} id={id} archive={}", archive.doc_type);
         Ok(id)
     })
+}
+
+/// What is not the export of a document has come in from outside.
+fn without_secrets(
+    caller: &Caller,
+    archive: &Archive,
+    content: &str,
+) -> PgResult<(Archive, String)> {
+    let (mut archive, mut content) = (archive.clone(), content.to_owned());
+    let given = JsonbText(archive.metadata.as_ref().map_or("{}", |values| &values.0).to_owned());
+    scope_settings::scoped(caller, archive.session_id.clone().as_deref(), |settings| {
+        // What is no object is refused later.
+        if given.0.starts_with('{')
+            && let Some((clean, JsonbText(values))) =
+                secrets::clean(&content, &given, &settings.content)?
+        {
+            (content, archive.metadata) = (clean, Some(Json(values)));
+        }
+        if let Some(title) = &mut archive.title {
+            *title = secrets::cleaned(title, &settings.content)?.into_owned();
+        }
+        Ok(())
+    })?;
+    Ok((archive, content))
 }

@@ -7,7 +7,7 @@ use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
-use crate::memory::{follow_ups, scope_settings, session_writer};
+use crate::memory::{follow_ups, scope_settings, secrets, session_writer};
 use crate::models::counting;
 use crate::settings::Effective;
 use crate::store::archives::ARCHIVE_RELATION;
@@ -17,6 +17,7 @@ use crate::store::imports::{self, ImportedEntry, Values};
 use crate::store::sessions::Fill;
 use crate::store::{history, summaries};
 use memory_agent_core::markdown::{Entry, Memory, Summary};
+use memory_agent_core::raw_json::Json;
 use memory_agent_core::{text, tokens};
 use pgrx::pg_sys::panic::CaughtError;
 use std::panic::AssertUnwindSafe;
@@ -30,9 +31,32 @@ const METHODS: [&str; 5] = ["brief", "standard", "detailed", "hierarchical", "wi
 /// agent may store today does not keep out what it stored before.
 pub fn import(caller: &Caller, memory: &Memory, body: &str, server: &Content) -> PgResult<Uuid> {
     match memory {
-        Memory::Entry(entry) => import_entry(caller, entry, body, server),
+        Memory::Entry(entry) if entry.is_complete() => import_entry(caller, entry, body, server),
+        Memory::Entry(entry) => {
+            let (clean, body) = without_secrets(caller, entry, body)?;
+            import_entry(caller, &clean, &body, server)
+        }
         Memory::Summary(summary) => import_summary(caller, summary, body, server),
     }
+}
+
+/// What is not the export of a memory has come in from outside.
+fn without_secrets(caller: &Caller, entry: &Entry, body: &str) -> PgResult<(Entry, String)> {
+    check_session(entry.session())?;
+    let given = JsonbText(entry.metadata.as_ref().map_or("{}", |values| &values.0).to_owned());
+    let clean = scope_settings::scoped(caller, entry.session(), |settings| {
+        // What is no object is refused below.
+        if !given.0.starts_with('{') {
+            return Ok(None);
+        }
+        secrets::clean(body, &given, &settings.content)
+    })?;
+    Ok(match clean {
+        Some((body, JsonbText(values))) => {
+            (Entry { metadata: Some(Json(values)), ..entry.clone() }, body)
+        }
+        None => (entry.clone(), body.to_owned()),
+    })
 }
 
 /// A value that is not one of those there are.
@@ -340,16 +364,23 @@ fn import_summary(
     let known = roles::read_as_owner(|spi| {
         imports::content(spi, "session_summaries", &caller.user_id, id)
     })?;
+    let is_own = summary.is_complete() && known.as_ref().is_none_or(|known| known == body);
+    let body = &match is_own {
+        true => body.to_owned(),
+        false => scope_settings::of_session(&key, |settings| {
+            Ok(secrets::cleaned(body, &settings.content)?.into_owned())
+        })?,
+    };
     // Before the session is locked: the model server counts.
     let estimate = || tokens::estimate_tokens(body);
     let tokens = match known {
-        Some(known) if known != body => counting::count_one(body).unwrap_or_else(|_| estimate()),
+        Some(known) if known != *body => counting::count_one(body).unwrap_or_else(|_| estimate()),
         _ => estimate(),
     };
     roles::write_as_owner(|spi| {
         sessions::lock(spi, &key, since)?;
         match imports::content(spi, "session_summaries", &caller.user_id, id)? {
-            Some(stored) if stored == body => return Ok(id),
+            Some(stored) if stored == *body => return Ok(id),
             Some(_) => return edit_summary(spi, &key, id, summary, body, tokens),
             None => {}
         }

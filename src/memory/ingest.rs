@@ -4,6 +4,7 @@
 use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::scope_settings;
+use crate::memory::secrets;
 use crate::memory::session_writer::SessionWriter;
 use crate::memory::taken_back::{self, Back, Sent};
 use crate::memory::turn::{Checked, Turn, check, check_metadata};
@@ -12,7 +13,10 @@ use crate::settings::Effective;
 use crate::settings::overrides::Settings;
 use crate::store::entries;
 use crate::store::repeated_turns::{self, REQUEST_KEY};
+use memory_agent_core::secrets::stored_forms;
 use memory_agent_core::text;
+use serde_json::Map;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -46,17 +50,25 @@ pub fn ingest_once(
     request_key: Option<&str>,
     sent: Option<&Sent>,
     replaces: Vec<Uuid>,
-    settings: &Content,
 ) -> PgResult<Once> {
+    let request_key = request_key.map(kept_key);
+    let request_key = request_key.as_deref();
     let key = SessionKey::of(caller, turn.session_id.as_str());
-    let before = stored_before(&key, &turn.role, &turn.content, request_key)?;
+    let before = scope_settings::of_session(&key, |settings| {
+        let said = secrets::cleaned(&turn.content, &settings.content)?;
+        let before = stored_before(&key, &turn.role, &said, request_key)?;
+        if before.is_none() {
+            check_metadata(&turn.metadata, &settings.content)?;
+        }
+        Ok(before)
+    })?;
     let back = sent.map_or_else(|| Ok(Back::default()), |sent| taken_back::find(&key, sent))?;
     if let Some(id) = before {
         return Ok(Once { id, is_new: false, replaced: Vec::new(), answers: back.answers });
     }
-    check_metadata(&turn.metadata, settings)?;
     if let Some(request_key) = request_key {
-        turn.metadata = with_request_key(turn.metadata, request_key);
+        let key = Map::from_iter([(REQUEST_KEY.to_owned(), json!(request_key))]);
+        turn.metadata = turn.metadata.with_keys(key);
     }
     let id = ingest_one(caller, turn)?;
     let replaces = if replaces.is_empty() { back.message } else { replaces };
@@ -64,9 +76,18 @@ pub fn ingest_once(
     Ok(Once { id, is_new: true, replaced, answers: Vec::new() })
 }
 
+/// The key of a request as it is stored. One that looks like a secret would be taken out there, and no other key is
+/// to be the same.
+fn kept_key(key: &str) -> Cow<'_, str> {
+    match stored_forms(key).len() {
+        1 => Cow::Borrowed(key),
+        _ => entries::content_hash(key).iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
 /// The turn of a session that a request stored before it was repeated, or that is the user's latest and says the
-/// same. No other transaction stores a turn of the session in this way until the transaction ends; what was
-/// stored before is seen, whatever the snapshot of the statement.
+/// same, as it is stored: without secrets. No other transaction stores a turn of the session in this way until the
+/// transaction ends; what was stored before is seen, whatever the snapshot of the statement.
 pub fn stored_before(
     key: &SessionKey,
     role: &str,
@@ -84,16 +105,6 @@ pub fn stored_before(
         }
         said.map_or(Ok(None), |said| repeated_turns::latest_of_user(&spi, key, said))
     })
-}
-
-/// The metadata with the key of the request; everything else in it stays as it was written. jsonb keeps
-/// the last of two equal keys.
-fn with_request_key(metadata: JsonbText, key: &str) -> JsonbText {
-    let entry = format!("{}: {}", json!(REQUEST_KEY), json!(key));
-    let rest = metadata.0.trim_end();
-    let rest = rest.strip_suffix('}').unwrap_or(rest);
-    let comma = if rest.trim() == "{" { "" } else { ", " };
-    JsonbText(format!("{rest}{comma}{entry}}}"))
 }
 
 /// Stores turns and returns their ids in the order given, each session's with its own settings.

@@ -3,13 +3,13 @@
 //! dead job keeps its key.
 
 use crate::identity;
-use crate::memory::{active_model, prepare, scope_settings, turn};
+use crate::memory::{active_model, prepare, scope_settings, secrets, turn};
 use crate::pg::error::warn;
 use crate::pg::memory_context::scratch;
 use crate::pg::pinned_settings::by_index;
 use crate::pg::prelude::*;
 use crate::pg::spi::sees_one_snapshot;
-use crate::settings::Effective;
+use crate::settings::{Effective, Secrets};
 use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
 use crate::store::attached_jobs::{RowJobs, Whose};
 use crate::store::attachments::{Embed, Source};
@@ -20,6 +20,7 @@ use crate::store::source_rows::SourceRow;
 use memory_agent_core::attached::{self, Change, Comparison};
 use memory_agent_core::ids;
 use memory_agent_core::tokens;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -123,6 +124,7 @@ impl<'a> Intake<'a> {
             })
         };
         roles::write_as_owner(|spi| {
+            let rows = &*self.without_secrets(spi, rows)?;
             if !sees_one_snapshot() {
                 return by_index(|| compare(rows));
             }
@@ -135,6 +137,36 @@ impl<'a> Intake<'a> {
             )?;
             by_index(|| compare(&rows))
         })
+    }
+
+    /// Rows as they are stored and compared.
+    fn without_secrets<'r>(
+        &self,
+        spi: &Spi,
+        rows: &'r [SourceRow],
+    ) -> PgResult<Cow<'r, [SourceRow]>> {
+        let mut rows = Cow::Borrowed(rows);
+        if self.settings.content.secrets == Secrets::Refuse {
+            // Refused one by one, not all together.
+            return Ok(rows);
+        }
+        for index in 0..rows.len() {
+            let row = &rows[index];
+            let Some(content) = &row.content else { continue };
+            let clean = secrets::clean(content, &row.metadata, &self.settings.content)?;
+            if let Some((content, metadata)) = clean {
+                // In the form in which it is compared with what is stored.
+                let metadata = spi.one("SELECT $1", &mut params![metadata])?;
+                let row = &mut rows.to_mut()[index];
+                (row.content, row.metadata) = (Some(content), metadata);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Why a row is not to be remembered, for what it says.
+    fn refusal(&self, row: &SourceRow) -> Option<String> {
+        secrets::refusal(row.content.as_deref()?, &row.metadata, &self.settings.content)
     }
 
     /// Queues what the rows taken in so far still need: once a statement, not once a batch.
@@ -178,7 +210,8 @@ impl<'a> Intake<'a> {
                     None => attached::admit(&row.row(user_id, role), max_bytes, is_fixed),
                 };
                 match admitted {
-                    Ok(wanted) => Ok(user_id.filter(|_| wanted)),
+                    Ok(true) => self.refusal(row).map_or(Ok(user_id), Err),
+                    Ok(false) => Ok(None),
                     Err(refusal) => Err(refusal.to_string()),
                 }
             });

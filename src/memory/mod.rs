@@ -32,6 +32,7 @@ pub mod recall;
 pub mod repetitions;
 pub mod reservation;
 pub mod scope_settings;
+pub mod secrets;
 pub mod session_writer;
 pub mod state;
 pub mod status;

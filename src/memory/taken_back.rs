@@ -7,13 +7,15 @@ use crate::store::entries::content_hash;
 use crate::store::repeated_turns;
 use memory_agent_core::augment::original_message;
 use memory_agent_core::json_answer;
+use memory_agent_core::secrets::stored_forms;
 use memory_agent_core::taken_back::{Speaker, TakenBack, taken_back};
 
 /// Answers to one message, of a loop of tools say, that are looked at.
 const MOST_ANSWERS: usize = 64;
 
-/// A conversation as a client sends it, up to the user's last message.
-pub struct Sent(Vec<(Speaker, Vec<u8>)>);
+/// A conversation as a client sends it, up to the user's last message: each message with the hashes of what its text
+/// may be stored as.
+pub struct Sent(Vec<(Speaker, Vec<Vec<u8>>)>);
 
 impl Sent {
     /// * `before`: what the user and the assistant said before.
@@ -25,12 +27,13 @@ impl Sent {
     }
 }
 
-/// A message as far as it is compared. What memories and reasoning were in it is not stored.
-fn message(role: &str, text: &str) -> (Speaker, Vec<u8>) {
-    match role {
-        "user" => (Speaker::User, content_hash(original_message(text))),
-        _ => (Speaker::Assistant, content_hash(json_answer::said(text))),
-    }
+/// A message as far as it is compared. What memories, reasoning and secrets were in it is not stored.
+fn message(role: &str, text: &str) -> (Speaker, Vec<Vec<u8>>) {
+    let (speaker, said) = match role {
+        "user" => (Speaker::User, original_message(text)),
+        _ => (Speaker::Assistant, json_answer::said(text)),
+    };
+    (speaker, stored_forms(said).iter().map(|form| content_hash(form)).collect())
 }
 
 /// What is taken back.
@@ -61,8 +64,17 @@ pub fn find(key: &SessionKey, sent: &Sent) -> PgResult<Back> {
         ids.push(id);
         stored.push((speaker, hash.unwrap_or_default()));
     }
+    let as_stored = |(speaker, forms): &(Speaker, Vec<Vec<u8>>)| {
+        let is_stored = |form: &&Vec<u8>| stored.iter().any(|(_, hash)| hash == *form);
+        let form = match forms.as_slice() {
+            [form] => Some(form),
+            forms => forms.iter().find(is_stored).or(forms.first()),
+        };
+        (*speaker, form.cloned().unwrap_or_default())
+    };
+    let sent: Vec<(Speaker, Vec<u8>)> = sent.0.iter().map(as_stored).collect();
     let mut back = Back::default();
-    match taken_back(&stored, &sent.0) {
+    match taken_back(&stored, &sent) {
         TakenBack::Nothing => {}
         TakenBack::Message(from) => back.message = ids.split_off(from),
         TakenBack::Answers(from) => back.answers = ids.split_off(from),

@@ -3,6 +3,7 @@
 
 use crate::memory::language::Phrases;
 use crate::memory::prelude::*;
+use crate::memory::secrets;
 use crate::store::entries;
 use memory_agent_core::limits::MAX_MARKERS;
 use memory_agent_core::{markers, text};
@@ -30,12 +31,15 @@ pub struct Checked {
 }
 
 /// Checks a turn, and finds out what its text and the settings say of it.
-pub fn check(turn: Turn, now: TimestampWithTimeZone, settings: &Content) -> PgResult<Checked> {
+pub fn check(mut turn: Turn, now: TimestampWithTimeZone, settings: &Content) -> PgResult<Checked> {
     // A batch may have gigabytes of work for its texts, where max_content_bytes allows that.
     pgrx::check_for_interrupts!();
     text::validate_role(&turn.role).map_err(Error::refused)?;
     text::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::refused)?;
     check_metadata(&turn.metadata, settings)?;
+    if let Some(clean) = secrets::clean(&turn.content, &turn.metadata, settings)? {
+        (turn.content, turn.metadata) = clean;
+    }
     let markers = markers_of(turn.markers.as_deref(), &turn.content, settings)?;
     let created_at = turn.created_at.map_or(Ok(now), |at| entries::said_at(at, now))?;
     let expires_at = expiry(now, turn.ttl, settings)?;

@@ -8,7 +8,7 @@ use crate::memory::lifecycle::Locked;
 use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::session_writer::facts_from;
-use crate::memory::{documents, follow_ups, scope_settings, turn};
+use crate::memory::{documents, follow_ups, scope_settings, secrets, turn};
 use crate::settings::Effective;
 use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self, Ending};
@@ -16,6 +16,7 @@ use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::Fill;
 use crate::store::summaries;
 use memory_agent_core::markers;
+use memory_agent_core::secrets::stored_forms;
 
 fn find(user: &str, id: Uuid) -> PgResult<Option<Stored>> {
     roles::read_as_owner(|spi| lifecycle::find(spi, user, id, false))
@@ -37,7 +38,8 @@ fn revise(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
     }
     scope_settings::stored(user, &old.agent_id, old.session_id.as_deref())?.during(|settings| {
         check_content(&content, &settings.content)?;
-        let revision = Revision::prepare(&old, content, settings)?;
+        let (content, metadata) = secrets::revised(&content, &old.metadata, &settings.content)?;
+        let revision = Revision::prepare(&old, content, metadata, settings)?;
         roles::write_as_owner(|spi| revision.store(spi, user, old.id))
     })
 }
@@ -48,7 +50,8 @@ fn revise(user: &str, old: Stored, content: String) -> PgResult<Uuid> {
 pub fn take_up(user: &str, id: Uuid, content: &str) -> PgResult<Uuid> {
     let old = find(user, id)?.ok_or_else(|| unknown(id))?;
     if let Some(by) = old.replaced_by
-        && find(user, by)?.is_some_and(|new| new.content == content)
+        && let Some(new) = find(user, by)?
+        && stored_forms(content).iter().any(|form| *form == new.content)
     {
         return Ok(by);
     }
@@ -106,8 +109,12 @@ struct Revision<'a> {
 }
 
 impl<'a> Revision<'a> {
-    fn prepare(old: &Stored, content: String, settings: &'a Effective) -> PgResult<Self> {
-        let metadata = old.metadata.clone();
+    fn prepare(
+        old: &Stored,
+        content: String,
+        metadata: JsonbText,
+        settings: &'a Effective,
+    ) -> PgResult<Self> {
         let indexed_text = turn::indexed_text(&content, &metadata);
         let (indexed, texts) = (vec![indexed_text.clone()], vec![content.clone()]);
         let prepared = prepare(indexed, texts, &settings.content)?;

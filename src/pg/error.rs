@@ -50,6 +50,8 @@ kinds! {
     inference = ERRCODE_SYSTEM_ERROR;
     /// A file that a setting names cannot be used (F0000).
     configuration = ERRCODE_CONFIG_FILE_ERROR;
+    /// What is to be stored has a secret, and secrets are refused (23514).
+    secret = ERRCODE_CHECK_VIOLATION;
     /// Something that is only possible outside of recovery or a read-only transaction (25006).
     read_only = ERRCODE_READ_ONLY_SQL_TRANSACTION;
     /// Something that needs a configuration or a state that is not there (55000).

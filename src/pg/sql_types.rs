@@ -8,6 +8,7 @@ use pgrx::callconv::{Arg, ArgAbi, BoxRet, FcInfo};
 use pgrx::datum::Datum;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use serde_json::{Map, Value};
 use std::ffi::CStr;
 
 /// A pgvector `vector`: its components, at least one, all finite.
@@ -171,6 +172,17 @@ argument_and_result!(JsonbText, "jsonb", Self(String::from("null")));
 /// A `jsonb` value as PostgreSQL prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonbText(pub String);
+
+impl JsonbText {
+    /// An object with further keys, which win. It stays text, so that numbers keep their digits: of equal keys in a
+    /// text, jsonb takes the last.
+    pub fn with_keys(&self, keys: Map<String, Value>) -> Self {
+        let own = self.0.trim().strip_suffix('}').unwrap_or("{");
+        let comma = if own.trim_end().ends_with('{') { "" } else { ", " };
+        let keys = Value::Object(keys).to_string();
+        Self(format!("{own}{comma}{}", keys.strip_prefix('{').unwrap_or("}")))
+    }
+}
 
 impl FromDatum for JsonbText {
     unsafe fn from_polymorphic_datum(

@@ -193,6 +193,10 @@ settings! {
         "memory_agent.auto_detect_markers\0", "Detect decision, constraint, failure and goal markers.\0";
     int max_content_bytes: i32 = 1_048_576, Sighup, (1, 67_108_864, GucFlags::UNIT_BYTE),
         "memory_agent.max_content_bytes\0", "Longest content of one entry.\0";
+    choice secrets: Secrets = Secrets::Redact, Sighup, (),
+        "memory_agent.secrets\0", "What becomes of keys, tokens and card numbers in a text that is stored: taken out (redact), an error (refuse), or stored (keep).\0";
+    flag secret_phrases: bool = false, Sighup, (),
+        "memory_agent.secret_phrases\0", "Whether what a text says is a password or a PIN is a secret too.\0";
     int episode_max_turns: i32 = 20, Userset, (0, 1_000_000),
         "memory_agent.episode_max_turns\0", "Turns after which an episode is closed; 0 means no limit.\0";
     int episode_gap: i32 = 1800, Userset, (0, i32::MAX, GucFlags::UNIT_S),
@@ -387,6 +391,11 @@ pub fn server_text_search_config() -> String {
 pub fn content_limit() -> i32 {
     let of_server = of_server(c"memory_agent.max_content_bytes").parse().unwrap_or(i32::MAX);
     max_content_bytes().min(of_server)
+}
+
+/// `memory_agent.secrets`, as its word.
+pub fn secrets_shown() -> String {
+    shown(c"memory_agent.secrets")
 }
 
 /// The value of a setting to which RESET would go back.

@@ -24,10 +24,17 @@ pub const TEXT_SEARCH_CONFIG: &str = "text_search_config";
 /// How long what is inactive is kept. It is stored for agents alone: entries that are in no session have it too.
 pub const PURGE_AFTER: &str = "purge_after";
 
-/// Settings of the server that administrators may also store: how much an agent may keep, how long, and in
-/// which language.
-const FOR_ADMINS: [&str; 5] =
-    ["default_ttl", "max_content_bytes", "max_entries", PURGE_AFTER, TEXT_SEARCH_CONFIG];
+/// Settings of the server that administrators may also store: how much an agent may keep, how long, in which
+/// language, and what becomes of secrets.
+const FOR_ADMINS: [&str; 7] = [
+    "default_ttl",
+    "max_content_bytes",
+    "max_entries",
+    PURGE_AFTER,
+    "secret_phrases",
+    "secrets",
+    TEXT_SEARCH_CONFIG,
+];
 
 /// Whether a setting, named without the prefix, is stored by administrators alone.
 pub fn is_for_admins(name: &str) -> bool {
@@ -46,11 +53,13 @@ pub fn is_configurable(name: &str) -> bool {
 
 /// The settings that can be stored, with the values in effect.
 pub fn in_effect() -> Map<String, Value> {
-    let for_admins: [(&str, Value); 5] = [
+    let for_admins: [(&str, Value); 7] = [
         ("default_ttl", guc::default_ttl().into()),
         ("max_content_bytes", guc::content_limit().into()),
         ("max_entries", guc::max_entries().into()),
         (PURGE_AFTER, guc::purge_after().into()),
+        ("secret_phrases", guc::secret_phrases().into()),
+        ("secrets", guc::secrets_shown().into()),
         (TEXT_SEARCH_CONFIG, guc::text_search_config().into()),
     ];
     guc::user_settings()

@@ -40,6 +40,8 @@ values! {
         max_content_bytes: usize = size(guc::content_limit()),
         auto_detect_markers: bool = guc::auto_detect_markers(),
         default_ttl_seconds: u32 = natural(guc::default_ttl()),
+        secrets: Secrets = guc::secrets(),
+        secret_phrases: bool = guc::secret_phrases(),
         text_search_config: String = guc::text_search_config(),
         embed_on_ingest: EmbedOnIngest = guc::embed_on_ingest(),
         chunks: chunk::Limits = chunk::Limits {

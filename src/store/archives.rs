@@ -132,11 +132,18 @@ pub fn whole(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<Option<Whole>> {
 }
 
 /// Gives a document another text, and ends the chunks of the one before, those that were forgotten too.
-pub fn replace_content(spi: &Spi, user_id: &str, id: Uuid, content: &str) -> PgResult<()> {
+pub fn replace_content(
+    spi: &Spi,
+    user_id: &str,
+    id: Uuid,
+    content: &str,
+    metadata: &JsonbText,
+) -> PgResult<()> {
     spi.run(
-        "UPDATE memory_agent.archives a SET content = $3, content_hash = $4, updated_at = now() \
+        "UPDATE memory_agent.archives a \
+            SET content = $3, content_hash = $4, metadata = $5, updated_at = now() \
           WHERE a.user_id = $1 AND a.id = $2",
-        &mut params![user_id, id, content, content_hash(content)],
+        &mut params![user_id, id, content, content_hash(content), metadata.clone()],
     )?;
     end_chunks(spi, user_id, id, "superseded")?;
     spi.run(

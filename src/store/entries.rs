@@ -6,6 +6,7 @@ use crate::store::lexemes::Lexemes;
 use crate::store::prelude::*;
 use memory_agent_core::unicode;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 
 /// A new UUIDv7: ids sort by the time they were made.
 pub fn new_id() -> Uuid {
@@ -266,11 +267,11 @@ pub struct WindowTurn {
 record!(WindowTurn: id role content token_count token_count_exact; is_current);
 
 /// The newest turns of a session's window, newest first; stops once `tokens` are reached, to which
-/// the current message does not count.
+/// the current message does not count: the newest turn, if it has one of these texts.
 pub fn newest_turns(
     spi: &Spi,
     key: &SessionKey,
-    current: &str,
+    current: &[Cow<'_, str>],
     tokens: i64,
 ) -> PgResult<Vec<WindowTurn>> {
     let mut found: Vec<WindowTurn> = Vec::new();
@@ -285,7 +286,9 @@ pub fn newest_turns(
         50,
         |row| {
             let mut turn: WindowTurn = row.record()?;
-            turn.is_current = found.is_empty() && turn.role == "user" && turn.content == current;
+            turn.is_current = found.is_empty()
+                && turn.role == "user"
+                && current.iter().any(|form| *form == turn.content);
             sum += if turn.is_current { 0 } else { i64::from(turn.token_count) };
             found.push(turn);
             Ok(if sum < tokens { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })

@@ -3,6 +3,7 @@
 
 use crate::augment::original_message;
 use crate::chat_messages::ChatMessages;
+use crate::secrets::stored_forms;
 use crate::unicode::compared;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -13,7 +14,8 @@ const LEAST_QUOTED: usize = 30;
 /// The roles in which an application speaks.
 const INSTRUCTIONS: [&str; 2] = ["system", "developer"];
 
-/// The texts of a request, as far as they matter here: blanks count as one.
+/// The texts of a request, as far as they matter here: blanks count as one, and a text with a secret also stands for
+/// the one that is stored without it.
 #[derive(Debug, Default)]
 pub struct Said {
     messages: HashSet<String>,
@@ -46,11 +48,13 @@ impl Said {
 
     /// Adds a message of this role.
     pub fn add(&mut self, role: &str, text: &str) {
-        let text = self.add_whole(text);
+        let forms = self.add_whole(text);
         let lines = INSTRUCTIONS.contains(&role).then_some(&mut self.instructions);
         for lines in lines.into_iter().chain([&mut self.all]) {
-            lines.push('\n');
-            lines.push_str(&text);
+            for text in &forms {
+                lines.push('\n');
+                lines.push_str(text);
+            }
         }
     }
 
@@ -65,12 +69,10 @@ impl Said {
         }
     }
 
-    fn add_whole(&mut self, text: &str) -> String {
-        let text = normalized(text);
-        if !text.is_empty() {
-            self.messages.insert(text.clone());
-        }
-        text
+    fn add_whole(&mut self, text: &str) -> Vec<String> {
+        let forms: Vec<String> = stored_forms(text).iter().map(|form| normalized(form)).collect();
+        self.messages.extend(forms.iter().filter(|text| !text.is_empty()).cloned());
+        forms
     }
 
     /// Whether a memory of this kind stands in the request: it is a whole message, or one quotes it. Who quotes a
@@ -128,6 +130,23 @@ mod tests {
         for text in ["", "o", "cold today?", "OK", "it"] {
             assert!(!said.holds("turn", text), "{text}");
         }
+    }
+
+    #[test]
+    fn a_message_is_held_without_its_secrets_too() {
+        let text = "For the shop I pay with 4111 1111 1111 1111, the PIN is 4711.";
+        let said = said(json!([{"role": "user", "content": format!("It is so: {text}")}]));
+        for stored in [
+            text,
+            "For the shop I pay with [redacted: card], the PIN is 4711.",
+            "For the shop I pay with [redacted: card], the PIN is [redacted: password].",
+        ] {
+            assert!(said.holds("turn", stored), "{stored}");
+            assert!(said.holds("turn", &format!("It is so: {stored}")), "{stored}");
+        }
+        assert!(
+            !said.holds("turn", "For the shop I pay with 5555 5555 5555 4444, the PIN is 4711.")
+        );
     }
 
     #[test]

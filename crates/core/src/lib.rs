@@ -13,7 +13,8 @@
 //!
 //! How conversations are condensed is in [`summarize`], with [`levels`] for how much, [`material`]
 //! and [`chunk`] for what goes into one request, and [`cut`] for what is too long in the end.
-//! What programs write in the user's name is in [`client_forms`].
+//! What programs write in the user's name is in [`client_forms`], what is taken out of texts before they are stored in
+//! [`secrets`].
 //! What of a session is in a prompt is in [`window`], [`triggers`] and [`archive`], what of a long memory in [`excerpt`].
 
 pub mod answers;
@@ -88,6 +89,7 @@ pub mod retry;
 pub mod rewrite;
 pub mod row_json;
 pub mod score;
+pub mod secrets;
 mod sections;
 mod sentences;
 pub mod setting;

@@ -17,7 +17,7 @@ use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::unverified::{self, Unverified};
 use crate::memory::language::Phrases;
 use crate::memory::llm::Question;
-use crate::memory::{active_model, follow_ups};
+use crate::memory::{active_model, follow_ups, scope_settings};
 use crate::settings::{Effective, Search};
 use crate::store::extraction::{self, MessageBefore, WaitingTurn};
 use crate::store::facts::{FactScope, NearFact};
@@ -437,6 +437,8 @@ impl ExtractTask {
         if let Some(question) = self.next_check(saved) {
             return self.exchange.ask(question, llm);
         }
+        let settings = transaction(|_| scope_settings::of_facts(&self.fact_scope()))?;
+        extracted_facts::take_secrets_out(&mut self.facts, &settings.content);
         extracted_facts::embed(&mut self.facts, self.model.as_ref())?;
         self.compare(llm)
     }

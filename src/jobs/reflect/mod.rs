@@ -336,6 +336,8 @@ impl ReflectTask {
         let plan = reflect::plan(&actions, &prior, &turns, max_facts, trusted);
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, &self.shown, &self.settings);
+        let settings = transaction(|_| scope_settings::of_facts(&self.scope()))?;
+        extracted_facts::take_secrets_out(&mut decided.facts, &settings.content);
         extracted_facts::embed(&mut decided.facts, self.model.as_ref())?;
         self.apply(decided, llm)
     }

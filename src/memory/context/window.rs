@@ -8,6 +8,7 @@ use crate::store::entries::{self, WindowTurn};
 use memory_agent_core::augment::{self, Outdated};
 use memory_agent_core::fence;
 use memory_agent_core::follow_up::MOST_BEFORE;
+use memory_agent_core::secrets::stored_forms;
 use std::borrow::Cow;
 
 /// How many times fewer tokens a text may have in another encoding than in the stored one, as in Hindi.
@@ -32,8 +33,9 @@ impl Window {
     ) -> PgResult<Self> {
         // By their stored counts; of other tokens, there may be fewer.
         let read = if tokens.are_stored() { room } else { room.saturating_mul(FEWER_TOKENS) };
+        let current = stored_forms(&request.query);
         let mut turns =
-            roles::read_as_owner(|spi| entries::newest_turns(spi, key, &request.query, read))?;
+            roles::read_as_owner(|spi| entries::newest_turns(spi, key, &current, read))?;
         // The current message may have been stored before it is asked about: it comes last anyway.
         if turns.first().is_some_and(|newest| newest.is_current) {
             turns.remove(0);

@@ -1,14 +1,17 @@
 //! Facts on their way from an LLM's answer into the table: what is known of each, with its embedding.
 
 use crate::memory::language::Phrases;
+use crate::memory::secrets;
 use crate::models::{self, Failure};
 use crate::pg::prelude::*;
+use crate::settings::Content;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
 use crate::store::reflections::EpisodeTurn;
 use memory_agent_core::extract::{self, ExtractedFact};
 use memory_agent_core::grounding;
 use memory_agent_core::jobs::payloads::SavedFact;
+use memory_agent_core::secrets::Counts;
 use memory_agent_core::statement_check::STATED;
 use memory_agent_core::{markers, reflect};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
@@ -40,6 +43,8 @@ pub struct Fact {
     pub replaces: Vec<Uuid>,
     /// The known fact that it was to update, and that stays.
     pub beside: Option<Uuid>,
+    /// Secrets that were taken out of it.
+    pub secrets: Counts,
 }
 
 impl Fact {
@@ -140,6 +145,7 @@ pub fn of_episode(
         source_ids: sources.iter().map(|turn| turn.id).collect(),
         replaces: replaced.map(|turn| turn.id).collect(),
         beside: None,
+        secrets: Counts::default(),
         created_at: newest.created_at,
         said_at: newest.said_at.clone(),
         expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
@@ -183,6 +189,7 @@ pub fn of_turns(
                 stored_as: None,
                 replaces: Vec::new(),
                 beside: None,
+                secrets: Counts::default(),
             })
         })
         .collect();
@@ -213,6 +220,14 @@ pub fn of_unreconciled(row: Unreconciled) -> Fact {
         stored_as: Some(row.id),
         replaces: Vec::new(),
         beside: None,
+        secrets: Counts::default(),
+    }
+}
+
+/// Takes out secrets, before the facts are embedded and compared: what a turn says that an older version stored.
+pub fn take_secrets_out(facts: &mut [Fact], settings: &Content) {
+    for fact in facts {
+        fact.text = secrets::taken_out(&fact.text, settings, &mut fact.secrets).into_owned();
     }
 }
 

@@ -6,6 +6,7 @@ use crate::memory::facts::fact_writer::{Actor, FactWriter};
 use crate::memory::facts::neighborhood::{Comparison, Decision};
 use crate::memory::facts::unverified::Unverified;
 use crate::memory::prelude::*;
+use crate::memory::secrets;
 use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing, content_hash};
 use crate::store::facts::{self as store, Ending, NearFact};
@@ -13,6 +14,8 @@ use crate::store::lexemes::Lexemes;
 use crate::store::queue::Job;
 use crate::store::repetitions::{self as links, Relation};
 use memory_agent_core::gate::GateThresholds;
+use memory_agent_core::secrets::{Counts, REDACTED};
+use std::borrow::Cow;
 
 /// Whose facts are written, for which job, and what they are compared by.
 pub struct Target<'a> {
@@ -118,7 +121,9 @@ impl<'a> Reconciler<'a> {
     /// Keeps a fact that what was said does not bear out, unless it is kept already.
     pub fn keep_unverified(&mut self, unverified: &Unverified) -> PgResult<()> {
         let (fact, reason) = (&unverified.fact, unverified.reason.as_str());
-        if store::is_unverified(self.spi, &self.target.scope, &content_hash(&fact.text))? {
+        let content = &self.target.settings.content;
+        let text = secrets::taken_out(&fact.text, content, &mut Counts::default());
+        if store::is_unverified(self.spi, &self.target.scope, &content_hash(&text))? {
             return Ok(());
         }
         let metadata = json!({ "unverified": reason });
@@ -327,22 +332,33 @@ impl<'a> Reconciler<'a> {
     ) -> PgResult<Uuid> {
         let id = entries::new_id();
         let configuration = self.target.configuration.as_str();
+        let mut taken = fact.secrets.clone();
+        let text = secrets::taken_out(text, &self.target.settings.content, &mut taken);
+        if !taken.is_empty() {
+            metadata[REDACTED] = taken.to_json();
+        }
+        // What was measured is the text with its secrets.
+        let (windows, token_count) = match &text {
+            Cow::Owned(_) => (&[][..], -1),
+            Cow::Borrowed(_) => (fact.windows.as_slice(), fact.token_count),
+        };
+        let text = &*text;
         metadata["job_id"] = json!(self.target.job.id.to_string());
         if let Some(known) = fact.beside {
             metadata["kept_beside"] = json!([known.to_string()]);
         }
-        let needs_job = fact.windows.is_empty() && self.target.model.is_some();
-        let is_counted = fact.token_count >= 0;
+        let needs_job = windows.is_empty() && self.target.model.is_some();
+        let is_counted = token_count >= 0;
         let estimate = || memory_agent_core::tokens::estimate_tokens(text) as i32;
         let words = (Lexemes::index(self.spi, configuration, text)?, configuration);
         let scope = &self.target.scope;
         let entry = NewEntry::new(id, scope, "fact", "memory", text, words, fact.created_at);
         let entry = NewEntry {
-            token_count: if is_counted { fact.token_count } else { estimate() },
+            token_count: if is_counted { token_count } else { estimate() },
             token_count_exact: is_counted,
             markers: fact.markers.clone(),
             metadata: JsonbText(metadata.to_string()),
-            embedding: (!fact.windows.is_empty()).then_some(fact.windows.as_slice()),
+            embedding: (!windows.is_empty()).then_some(windows),
             embedding_model: self.target.model.map(|model| model.name.as_str()),
             expires_at: fact.expires_at,
             source_ids: fact.source_ids.clone(),

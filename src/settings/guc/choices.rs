@@ -26,6 +26,7 @@ choices! {
     ungrounded_facts: UngroundedChoice { Unverified = c"unverified", Drop = c"drop", Accept = c"accept" }
     replacement_check: ReplacementChoice { Auto = c"auto", On = c"on", Off = c"off" }
     embed_on_ingest: EmbedOnIngest { Sync = c"sync", Async = c"async", Off = c"off" }
+    secrets: Secrets { Redact = c"redact", Refuse = c"refuse", Keep = c"keep" }
     identity: IdentityMode { Setting = c"setting", Required = c"required", Role = c"role", Claims = c"claims" }
     inference: Inference { Server = c"server", Backend = c"backend" }
     extraction: Extraction { Turn = c"turn", Episode = c"episode", Off = c"off" }

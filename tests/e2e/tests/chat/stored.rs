@@ -1,7 +1,7 @@
 //! What memory_chat leaves behind: both turns, like any others, in the caller's transaction.
 
-use crate::scene::{ANSWER, PATIENCE, Session, said, scene};
-use memory_agent_e2e::llm::{LlmStub, ScriptedModel};
+use crate::scene::{ANSWER, CONFIGURED, PATIENCE, Session, said, scene};
+use memory_agent_e2e::llm::{Call, LlmStub, Reply, ScriptedModel};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Cluster, Json, expect_error, wait_until};
 use serde_json::json;
@@ -84,6 +84,107 @@ fn what_was_taken_back_ends() {
     assert_eq!(talk(&changed("I sail.")), ["Hello.", "I sail."]);
     assert_eq!(talk(&changed("I sail.")), ["Hello.", "I sail."], "answered again");
     assert_eq!(talk(&["Hello.", "Hi.", "Hello.", ANSWER, "I row."]).len(), 3, "another beginning");
+}
+
+#[test]
+fn what_is_not_to_be_stored_is_recalled_for() {
+    let mut session = scene().session("stored_not");
+    session.know("s", "Anna lives in Lisbon.");
+    let count = |session: &mut Session, table: &str| -> i64 {
+        value(&mut session.client, &format!("SELECT count(*) FROM memory_agent.{table}"), &[])
+    };
+    let tables = ["entries", "sessions", "episodes", "jobs", "history", "traces"];
+    let before = tables.map(|table| count(&mut session, table));
+    for arguments in [
+        "'s', model => 'not stored', store => false",
+        "token_budget => 1000, session_id => 's', model => 'not stored', store => false",
+        "'unknown', model => 'not stored', store => false",
+    ] {
+        let document = session.chat(&said("Where does Anna live?"), arguments);
+        assert_eq!(document["choices"][0]["message"]["content"], ANSWER);
+    }
+    assert_eq!(tables.map(|table| count(&mut session, table)), before);
+    let prompts = scene().calls("not stored");
+    assert!(prompts[0].messages("user")[0].contains("Anna lives in Lisbon."));
+    // What it cost is counted.
+    assert_eq!(count(&mut session, "llm_calls"), 3);
+    session.chat(&said("Where does Anna live?"), "'s', model => 'not stored', store => NULL");
+    assert_eq!(session.turns("s").len(), 2);
+}
+
+#[test]
+fn a_trace_keeps_no_text_of_what_is_not_to_be_stored() {
+    let stub = LlmStub::start(|_: &Call| Reply::from(ANSWER));
+    let cluster = Cluster::builder()
+        .preload(true)
+        .setting("memory_agent.worker", "off")
+        .setting("memory_agent.llm_base_url", stub.base_url())
+        .setting("memory_agent.llm_model", CONFIGURED)
+        .setting("memory_agent.trace", "calls")
+        .start();
+    let mut session = Session::open(&cluster, "stored_trace");
+    let texts =
+        "SELECT count(*) FILTER (WHERE c::text LIKE '%Where is%') FROM memory_agent.llm_calls c";
+    for (arguments, expected) in [("'s', store => false", 0i64), ("'s'", 1)] {
+        session.chat(&said("Where is Anna?"), arguments);
+        assert_eq!(value::<i64>(&mut session.client, texts, &[]), expected);
+    }
+}
+
+/// The LLM is asked what the user asks. What is stored of it has no secrets.
+#[test]
+fn secrets_are_not_stored() {
+    let card = "4111 1111 1111 1111";
+    let stub = LlmStub::start(move |_: &Call| Reply::from(format!("{card}, {}", "x".repeat(200))));
+    let cluster = Cluster::builder()
+        .preload(true)
+        .setting("memory_agent.worker", "off")
+        .setting("memory_agent.llm_base_url", stub.base_url())
+        .setting("memory_agent.llm_model", CONFIGURED)
+        .start();
+    let mut session = Session::open(&cluster, "stored_secrets");
+    let question = format!("Is {card} mine?");
+    let document = session.chat(&said(&question), "'s'");
+    let answer = document["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    assert!(answer.starts_with(card), "{answer}");
+    assert!(stub.calls()[0].messages("user")[0].contains(&question));
+    let kept = format!("assistant: [redacted: card], {}", "x".repeat(200));
+    assert_eq!(session.turns("s"), ["user: Is [redacted: card] mine?", &kept]);
+    // The secret is found before the answer is cut in the middle of it.
+    run(
+        &mut session.client,
+        "SELECT memory_configure('brief', settings => '{\"max_content_bytes\": 60}')",
+    );
+    session.chat(&said("Mine?"), "'cut', agent_id => 'brief'");
+    let cut = format!("assistant: [redacted: card], {}", "x".repeat(42));
+    assert_eq!(session.turns("cut"), ["user: Mine?", &cut]);
+    let metadata =
+        "SELECT metadata FROM memory_agent.entries WHERE session_id = 'cut' AND role = 'assistant'";
+    let metadata: Json = value(&mut session.client, metadata, &[]);
+    assert_eq!(metadata, json!({"redacted": {"card": 1}, "truncated": true}));
+    // In a tool loop the message comes again.
+    let again = json!([
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function",
+            "function": {"name": "look", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": "Yes."},
+    ]);
+    for _ in 0..2 {
+        session.chat(&again, "'loop'");
+    }
+    let questions = session.turns("loop").iter().filter(|turn| turn.starts_with("user")).count();
+    assert_eq!(questions, 1, "{:?}", session.turns("loop"));
+
+    run(&mut session.client, "SELECT memory_configure(settings => '{\"secrets\": \"refuse\"}')");
+    let calls = stub.calls().len();
+    let chat = "SELECT memory_chat($1, 'refused')";
+    expect_error(session.client.query(chat, &[&said(&question)]), "23514");
+    assert_eq!(stub.calls().len(), calls, "it costs no call");
+    let document = session.chat(&said("And now?"), "'refused'");
+    assert!(document["choices"][0]["message"]["content"].as_str().unwrap().starts_with(card));
+    assert_eq!(session.turns("refused"), ["user: And now?"]);
+    let warnings = session.take_warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains("not stored"), "{warnings:?}");
 }
 
 #[test]

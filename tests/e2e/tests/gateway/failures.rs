@@ -266,3 +266,26 @@ fn the_log_says_that_messages_are_too_long_for_a_recall() {
     let reason = failed[0]["reason"].as_str().unwrap();
     assert!(reason.contains("memory_agent.context_limit"), "{reason}");
 }
+
+#[test]
+fn secrets_go_upstream_and_not_into_memory() {
+    let upstream = Upstream::saying("4111 1111 1111 1111 is yours.");
+    let (gateway, mut client) = for_ann("failures_secrets", &upstream, &[]);
+    let body = says("s", "Is 4111 1111 1111 1111 mine?");
+    for _ in 0..2 {
+        let mut reply = chat(&gateway, &[("idempotency-key", "k")], &body);
+        assert_eq!((reply.status, reply.header("x-memory-failed")), (200, None));
+        assert!(reply.rest().unwrap().contains("4111 1111 1111 1111 is yours."));
+    }
+    assert!(upstream.requests()[0].body.contains("Is 4111 1111 1111 1111 mine?"));
+    assert_eq!(
+        stored(&mut client, "ann", "s"),
+        ["user: Is [redacted: card] mine?", "assistant: [redacted: card] is yours."]
+    );
+    let refuse = "SELECT memory_configure(settings => '{\"secrets\": \"refuse\"}', user_id => '*')";
+    run(&mut client, refuse);
+    let mut reply = chat(&gateway, &[], &says("refused", "Is 4111 1111 1111 1111 mine?"));
+    assert_eq!((reply.status, reply.header("x-memory-failed")), (200, Some("store")));
+    assert!(reply.rest().unwrap().contains("is yours."));
+    assert_eq!(stored(&mut client, "ann", "refused"), [""; 0]);
+}

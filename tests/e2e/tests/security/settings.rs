@@ -18,7 +18,7 @@ const HIDDEN: [&str; 9] = [
 ];
 
 /// Names that a role could set to something it should not.
-const FOR_THE_SERVER: [&str; 39] = [
+const FOR_THE_SERVER: [&str; 41] = [
     "memory_agent.archive_idle_after",
     "memory_agent.audit_key_file",
     "memory_agent.default_ttl",
@@ -53,6 +53,8 @@ const FOR_THE_SERVER: [&str; 39] = [
     "memory_agent.onnxruntime_path",
     "memory_agent.purge_after",
     "memory_agent.rerank_model",
+    "memory_agent.secret_phrases",
+    "memory_agent.secrets",
     "memory_agent.sweep_interval",
     "memory_agent.summary_model",
     "memory_agent.text_search_config",

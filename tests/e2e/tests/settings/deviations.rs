@@ -63,13 +63,13 @@ language_dir | settings | its effect
 llm_answer_tokens | worker | its effect
 llm_api_key_file | chat settings worker | endpoints of the test that want a key
 llm_api_version | settings | its effect
-llm_base_url | background chat docs dump gateway inference isolation plans reflection security settings standby summaries upgrade window worker | no server has an LLM by default: the stand-in of the test
+llm_base_url | background chat docs dump gateway inference isolation plans reflection secrets security settings standby summaries upgrade window worker | no server has an LLM by default: the stand-in of the test
 llm_calls_per_minute | worker | its effect
 llm_concurrency | background settings worker | calls one by one, or several at once whatever the machine has
 llm_daily_tokens | background chat worker | its effect
 llm_key_dir | worker | keys of the test
 llm_max_attempts | background inference isolation model_change reflection summaries worker | jobs that give up while the test waits, and some that do not
-llm_model | background chat docs dump gateway inference isolation plans security settings standby upgrade window worker | the name of the stand-in
+llm_model | background chat docs dump gateway inference isolation plans secrets security settings standby upgrade window worker | the name of the stand-in
 llm_provider | chat settings | its effect
 llm_timeout | background chat reflection upgrade window worker | failures sooner than by default, and calls that last
 marker_weight | recall reflection | its effect, and scores without it
@@ -112,6 +112,8 @@ rerank_rows | context recall | its effect; 100, where a test compares what every
 rerank_weight | recall | its effect
 score_normalization | recall | its effect
 score_threshold | chat recall | its effect; 0, where nothing is to be dropped
+secret_phrases | secrets | its effect
+secrets | secrets | its effect
 session_recall | chat context recall worker | its effect, and tests whose sessions are to know nothing of each other
 stale_sources | context recall reflection worker | its effect, and its counterpart in prompts
 statement_check | worker | its effect
@@ -120,7 +122,7 @@ summary_chunk_overlap | summaries window | its effect, and texts of a few senten
 summary_chunk_tokens | summaries window | its effect, and texts of a few sentences with several chunks
 summary_min_tokens | inference summaries window | its effect, and summaries of short texts
 summary_model | summaries window worker | its effect
-sweep_interval | attach background dump erase lifecycle model_change reflection summaries upgrade worker | seconds, so that a test need not wait for the default
+sweep_interval | attach background dump erase lifecycle model_change reflection secrets summaries upgrade worker | seconds, so that a test need not wait for the default
 text_search_config | settings | its effect
 tool_failures | reflection | its effect
 trace | chat erase settings worker | its effect, and copies of texts that an erasure has to find

@@ -69,6 +69,7 @@ fn the_result_shows_what_is_in_effect_and_what_is_stored() {
           WHERE name LIKE 'memory\\_agent.%' \
             AND (context = 'user' OR name IN ('memory_agent.default_ttl', 'memory_agent.max_content_bytes', \
                                                       'memory_agent.max_entries', 'memory_agent.purge_after', \
+                                                      'memory_agent.secret_phrases', 'memory_agent.secrets', \
                                                       'memory_agent.text_search_config')) \
             AND name NOT IN ('memory_agent.user_id', 'memory_agent.agent_id', \
                              'memory_agent.memory_message') ORDER BY name COLLATE \"C\"",

@@ -13,6 +13,14 @@ pub const SETTINGS: &[Setting] = &[
         "settings::max_content_bytes",
     ),
     (
+        "secrets",
+        "redact",
+        "sighup",
+        Choice(&["redact", "refuse", "keep"]),
+        "secrets::the_server_refuses_and_keeps",
+    ),
+    ("secret_phrases", "off", "sighup", Bool, "secrets::passwords_are_taken_on_request"),
+    (
         "episode_max_turns",
         "20",
         "user",
