@@ -51,7 +51,7 @@ fn form(form_token: &str, problem: Option<&str>) -> Markup {
                 label for="token" { "Token" }
                 input #token type="password" name="token" required autofocus autocomplete="current-password"
                     aria-describedby=[problem.map(|_| "problem")];
-                div.actions { button type="submit" { "Sign in" } }
+                div.actions { button.primary type="submit" { "Sign in" } }
             }
         }
     }
