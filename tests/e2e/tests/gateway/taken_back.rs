@@ -169,3 +169,17 @@ fn a_message_that_is_refused_brings_the_old_one_back() {
     assert_eq!(chat(&gateway, &[], &body).status, 400);
     assert_eq!(kept(&mut client), before);
 }
+
+/// A message is compared as it was stored, without its secrets.
+#[test]
+fn a_conversation_with_a_secret_is_the_same_one() {
+    let (upstream, _) = upstream();
+    let (gateway, mut client) = for_ann("back_secret", &upstream, &[]);
+    let key = format!("My key is ghp_{}.", "a1B2".repeat(9));
+    ask(&gateway, &messages(&[&key]));
+    ask(&gateway, &messages(&[&key, "Noted.", "Delete it."]));
+    ask(&gateway, &messages(&[&key, "Noted.", "Keep it."]));
+    let kept = kept(&mut client);
+    assert!(kept[0].starts_with("u My key is [redacted: "), "{kept:?}");
+    assert_eq!(kept[1..], ["a Noted.", "u Keep it.", "a Noted."]);
+}
