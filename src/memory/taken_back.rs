@@ -4,7 +4,7 @@
 use crate::memory::lifecycle;
 use crate::memory::prelude::*;
 use crate::store::entries::content_hash;
-use crate::store::repeated_turns;
+use crate::store::repeated_turns::{self, Said};
 use memory_agent_core::augment::original_message;
 use memory_agent_core::json_answer;
 use memory_agent_core::secrets::stored_forms;
@@ -55,7 +55,7 @@ pub fn find(key: &SessionKey, sent: &Sent) -> PgResult<Back> {
     }
     let is_alone = sent.0.len() == 1;
     let (mut ids, mut stored) = (Vec::new(), Vec::new());
-    for (id, role, hash, is_recent) in turns {
+    for Said { id, role, hash, is_recent } in turns {
         // Other conversations may begin with the same words.
         if is_alone && !is_recent {
             return Ok(Back::default());

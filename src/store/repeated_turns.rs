@@ -45,11 +45,19 @@ pub fn latest_of_user(spi: &Spi, session: &SessionKey, content: &str) -> PgResul
     Ok(latest.filter(|(_, same)| *same).map(|(id, _)| id))
 }
 
-/// A turn: id, role, a hash of the text, and whether it was said within the last hour.
-pub type SaidTurn = (Uuid, String, Option<Vec<u8>>, bool);
+/// What was said in a conversation, as far as it is compared.
+pub struct Said {
+    pub id: Uuid,
+    pub role: String,
+    pub hash: Option<Vec<u8>>,
+    /// Within the last hour.
+    pub is_recent: bool,
+}
+
+record!(Said: id role hash is_recent);
 
 /// What the user and the assistant said in a session, oldest first, as it is shown.
-pub fn conversation(spi: &Spi, session: &SessionKey, most: i64) -> PgResult<Vec<SaidTurn>> {
+pub fn conversation(spi: &Spi, session: &SessionKey, most: i64) -> PgResult<Vec<Said>> {
     spi.rows(
         &format!(
             "SELECT e.id, e.role, e.content_hash, e.created_at > now() - interval '1 hour' \
