@@ -11,7 +11,7 @@ blend_candidates.py writes the candidates from a database, one line per question
 one; `adversarial` questions are not used. `size` is `whole` for a conversation, else the number of its rows.
 `features` are those of `memory_explain`.
 
-What is fitted (crates/core/src/blend.rs has the sums):
+What is fitted (crates/core/src/rank/blend.rs has the sums):
   the row: its advantage over the best of its list, and how well that one fits. One loss for the order, the cross
     entropy of a softmax over the candidates of whole memories, and one for the probability, the cross entropy of each
     row in memories of every size. Each set has the same weight, and in the second loss each size.

@@ -217,7 +217,7 @@ fn add_condition(table: &Table, condition: &str, reading: &mut Reading) -> PgRes
 
 /// Checks what can be checked without the table.
 fn check(definition: &Definition) -> PgResult<()> {
-    text::validate_role(&definition.role).map_err(Error::refused)?;
+    entry::validate_role(&definition.role).map_err(Error::refused)?;
     identity::check_id("agent_id", &definition.agent_id)?;
     let Reading { role_path, role_map, .. } = &definition.reading;
     if *role_map != RoleMap::default() && definition.role_column.is_none() && role_path.0.is_none()

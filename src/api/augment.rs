@@ -7,7 +7,7 @@ use crate::api::prelude::*;
 use crate::api::prompt_limit;
 use crate::memory::augment::{Wanted, put_memories};
 use crate::store::erasures::Erasures;
-use memory_agent_core::chat_body::ChatBody;
+use memory_agent_core::llm::chat_body::ChatBody;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -119,7 +119,7 @@ fn augmented(mut asked: Asked) -> PgResult<JsonbText> {
 /// The session that an argument names.
 pub fn session_of(session_id: Option<String>) -> PgResult<String> {
     let session_id = session_id.unwrap_or_else(|| DEFAULT_SESSION.to_owned());
-    text::validate_session_id(&session_id).map_err(Error::refused)?;
+    entry::validate_session_id(&session_id).map_err(Error::refused)?;
     Ok(session_id)
 }
 

@@ -6,8 +6,8 @@ use crate::memory::chat::{Said, converse};
 use crate::memory::llm::{self, Llm};
 use crate::settings::LlmLimits;
 use crate::store::erasures::Erasures;
-use memory_agent_core::anthropic;
 use memory_agent_core::limits::MODEL_BYTES;
+use memory_agent_core::llm::anthropic;
 
 /// The highest temperature that any endpoint takes.
 const MAX_TEMPERATURE: f32 = 2.0;

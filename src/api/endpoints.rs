@@ -7,7 +7,7 @@ use crate::identity::grants;
 use crate::settings::providers::{NamedEndpoint, PROVIDERS};
 use crate::store::endpoints::{self, Listed};
 use memory_agent_core::limits::{MODEL_BYTES, WORD_BYTES};
-use memory_agent_core::llm_endpoint::{host, is_name};
+use memory_agent_core::llm::endpoint::{host, is_name};
 
 const NAMES: &str = "A name has letters, digits, \".\", \"_\" and \"-\", at most 63, and begins with a letter or a digit.";
 

@@ -7,7 +7,7 @@ use crate::api::recall::recalling;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled, last_times};
 use crate::store::scope::Layer;
-use memory_agent_core::rank::DroppedAt;
+use memory_agent_core::rank::pipeline::DroppedAt;
 use serde_json::{Value, json};
 
 recalling!(memory_explain(; agent_id;) -> PgResult<JsonbText>: explained);

@@ -7,8 +7,8 @@ use crate::memory::import_archive::import_archive;
 use crate::memory::import_entries::import;
 use crate::memory::import_history::{import_episode, import_event, import_trace};
 use crate::store::exports::{self, ExportScope};
-use memory_agent_core::markdown::MarkdownError;
-use memory_agent_core::record::Record;
+use memory_agent_core::files::markdown::MarkdownError;
+use memory_agent_core::files::record::Record;
 
 /// Events and traces that are read at once: each may be as large as a file.
 const PAGE: i64 = 16;

@@ -4,7 +4,7 @@
 use crate::api::prelude::*;
 use crate::settings::audit_keys;
 use crate::store::{history, seal};
-use memory_agent_core::history_chain::{Id, Verdict};
+use memory_agent_core::history::chain::{Id, Verdict};
 
 /// user_id, state, seq, hash, id, sealed, unsealed, detail.
 type Line = (

@@ -2,7 +2,7 @@
 
 use crate::api::prelude::*;
 use crate::memory::import_entries::import;
-use memory_agent_core::markdown::{MarkdownError, Memory};
+use memory_agent_core::files::markdown::{MarkdownError, Memory};
 
 #[pg_extern(sql = false)]
 fn memory_import_markdown(

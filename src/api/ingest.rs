@@ -8,7 +8,7 @@ use crate::memory::ingest::{ingest, ingest_one};
 use crate::memory::turn::Turn;
 use crate::pg::sql_types::without_nulls;
 use crate::store::episodes;
-use memory_agent_core::episodes::CloseReason;
+use memory_agent_core::facts::episodes::CloseReason;
 
 #[pg_extern(sql = false)]
 fn memory_ingest(

@@ -6,7 +6,7 @@ use crate::api::prelude::*;
 use crate::memory::ingest::ingest_once;
 use crate::memory::taken_back::Sent;
 use crate::memory::turn::Turn;
-use memory_agent_core::chat_messages::ChatMessages;
+use memory_agent_core::llm::chat_messages::ChatMessages;
 use serde_json::Value;
 
 #[pg_extern(sql = false)]
@@ -24,7 +24,7 @@ fn memory_ingest_once(
 ) -> PgResult<Rows<(Uuid, bool, Vec<Uuid>, Vec<Uuid>)>> {
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::User)?;
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::refused)?;
+    entry::validate_session_id(&session_id).map_err(Error::refused)?;
     let turn = Turn {
         session_id,
         role: role.unwrap_or_default(),

@@ -11,4 +11,4 @@ pub use crate::settings::Content;
 pub use crate::store::facts::FactScope;
 pub use crate::store::schema;
 pub use crate::store::sessions::{self, SessionKey};
-pub use memory_agent_core::text;
+pub use memory_agent_core::text::entry;

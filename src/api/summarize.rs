@@ -6,7 +6,7 @@ use crate::memory::configure;
 use crate::memory::llm;
 use crate::memory::text_summary::{Request, record};
 use crate::settings::audit_keys;
-use memory_agent_core::summarize::ContentType;
+use memory_agent_core::condense::summarize::ContentType;
 
 /// Tokens of a summary when none are given.
 const DEFAULT_TOKENS: i32 = 128;

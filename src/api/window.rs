@@ -18,7 +18,7 @@ pub fn session(
 ) -> PgResult<(Caller, SessionKey)> {
     let caller = identity::resolve(user_id, agent_id, needed)?;
     let session_id = session_id.unwrap_or_default();
-    text::validate_session_id(&session_id).map_err(Error::refused)?;
+    entry::validate_session_id(&session_id).map_err(Error::refused)?;
     let key = SessionKey::of(&caller, session_id);
     Ok((caller, key))
 }

@@ -12,7 +12,7 @@ use crate::pg::roles::{as_owner, current_role_name, read_as_owner};
 use crate::settings::{Identity, IdentityMode, given_before_load};
 
 use memory_agent_core::claims::{self, ClaimsError};
-use memory_agent_core::ids::{self, IdError};
+use memory_agent_core::text::ids::{self, IdError};
 use std::cell::Cell;
 
 /// The user id of memory that every user of the installation reads.

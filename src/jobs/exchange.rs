@@ -8,7 +8,7 @@ use crate::memory::llm::{Asked, Question};
 use crate::models::Failure;
 use crate::settings::LlmLimits;
 use crate::store::llm_calls::{self, Origin};
-use memory_agent_core::answers::estimated_tokens;
+use memory_agent_core::facts::answers::estimated_tokens;
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, Endpoint,
 };

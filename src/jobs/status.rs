@@ -11,7 +11,7 @@ use crate::settings::{
     Extraction, Inference, Models, Sessions, Workers, audit_keys, job_settings, providers,
 };
 use crate::store::{counts, endpoints, llm_calls, llm_probes, schema};
-use memory_agent_core::reconcile::probe;
+use memory_agent_core::facts::reconcile::probe;
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 
 /// All rows, in the order of a job's way. Only administrators see what an endpoint said: it may quote

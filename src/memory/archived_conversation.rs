@@ -5,10 +5,10 @@ use crate::memory::prelude::*;
 use crate::settings::Effective;
 use crate::store::archives::{self, ARCHIVE_RELATION, CONVERSATION};
 use crate::store::summaries::{self, Coverage, Source};
-use memory_agent_core::archive::{Conversation, namespace};
-use memory_agent_core::chunk::Limits;
-use memory_agent_core::highlights::{Turn, highlights};
-use memory_agent_core::summarize::Sections;
+use memory_agent_core::condense::archive::{Conversation, namespace};
+use memory_agent_core::condense::chunk::Limits;
+use memory_agent_core::condense::summarize::Sections;
+use memory_agent_core::text::highlights::{Turn, highlights};
 use pgrx::datum::ToIsoString;
 
 /// Tokens of turns that are read to choose from, and of those that are told.

@@ -13,15 +13,17 @@ use crate::memory::recall::request::Arguments;
 use crate::pg::error::warn;
 use crate::settings::{Effective, MemoryMessage};
 use crate::store::erasures::Erasures;
-use memory_agent_core::answers::{AnswerFormat, ChatMessage};
-use memory_agent_core::augment::{self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER};
-use memory_agent_core::chat_body::ChatBody;
-use memory_agent_core::chat_messages::ChatMessages;
-use memory_agent_core::contradictions::{self, Recalled};
-use memory_agent_core::echo::Said;
-use memory_agent_core::fence;
-use memory_agent_core::follow_up;
-use memory_agent_core::rewrite::{self, Earlier, MAX_REWRITES};
+use memory_agent_core::facts::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::facts::contradictions::{self, Recalled};
+use memory_agent_core::facts::rewrite::{self, Earlier, MAX_REWRITES};
+use memory_agent_core::llm::chat_body::ChatBody;
+use memory_agent_core::llm::chat_messages::ChatMessages;
+use memory_agent_core::prompt::augment::{
+    self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER,
+};
+use memory_agent_core::prompt::echo::Said;
+use memory_agent_core::prompt::fence;
+use memory_agent_core::rank::follow_up;
 
 /// Messages before the latest that tell what it is about, and characters of each that a rewrite is told.
 const EARLIER_MESSAGES: usize = 6;

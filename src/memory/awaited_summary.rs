@@ -4,10 +4,10 @@
 use crate::memory::llm::{self, Llm, Question};
 use crate::models::counting::{count, count_one};
 use crate::pg::error::{Error, ErrorReport, PgResult};
-use memory_agent_core::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::condense::shorten::{Shortening, Step};
+use memory_agent_core::facts::answers::{AnswerFormat, ChatMessage};
 use memory_agent_core::jobs::payloads::Condensed;
-use memory_agent_core::shorten::{Shortening, Step};
-use memory_agent_core::{cut, summarize};
+use memory_agent_core::{condense::summarize, text::cut};
 
 /// Beside twice the tokens that are wanted: a model that is cut off cannot be asked to shorten.
 const SPARE_ANSWER_TOKENS: u32 = 200;

@@ -2,16 +2,16 @@
 
 use crate::memory::prelude::*;
 use memory_agent_core::limits::FACT_KEY_BYTES;
-use memory_agent_core::text;
+use memory_agent_core::text::entry;
 
 /// Refuses the name of a session that is empty or too long, where one is given.
 pub fn check_session(session_id: Option<&str>) -> PgResult<()> {
-    session_id.map_or(Ok(()), |id| text::validate_session_id(id).map_err(Error::refused))
+    session_id.map_or(Ok(()), |id| entry::validate_session_id(id).map_err(Error::refused))
 }
 
 /// Refuses a text that is empty, has a NUL, or is longer than `memory_agent.max_content_bytes`.
 pub fn check_content(content: &str, settings: &Content) -> PgResult<()> {
-    text::validate_content(content, settings.max_content_bytes).map_err(Error::refused)
+    entry::validate_content(content, settings.max_content_bytes).map_err(Error::refused)
 }
 
 /// Refuses keys that are blank or too long for an index.

@@ -9,8 +9,8 @@ use crate::models::counting;
 use crate::pg::memory_context::scratch;
 use crate::settings::Effective;
 use crate::store::entries::{self, FactsFrom, NewEntry};
-use memory_agent_core::chunk::{self, Chunk, Limits};
-use memory_agent_core::tokens;
+use memory_agent_core::condense::chunk::{self, Chunk, Limits};
+use memory_agent_core::text::tokens;
 use serde_json::Map;
 use std::convert::Infallible;
 

@@ -6,9 +6,9 @@ use crate::memory::prelude::*;
 use crate::settings::overrides::{self, Settings};
 use crate::store::agents::{self, Stored};
 use crate::store::text_search;
+use memory_agent_core::condense::summarize::ContentType;
+use memory_agent_core::files::record::Configured;
 use memory_agent_core::limits::SETTING_BYTES;
-use memory_agent_core::record::Configured;
-use memory_agent_core::summarize::ContentType;
 use serde_json::Map;
 
 /// Checks and stores what is given for an agent, or for one of its sessions; returns what is stored then.

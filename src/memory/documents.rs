@@ -14,7 +14,7 @@ use crate::store::archives::{self, CONVERSATION, NewDocument, Whole};
 use crate::store::entries::content_hash;
 use crate::store::history;
 use crate::store::lifecycle::Stored;
-use memory_agent_core::chunk;
+use memory_agent_core::condense::chunk;
 use memory_agent_core::limits::{DOC_TYPE_BYTES, TITLE_BYTES};
 
 /// What documents are when nothing else is said.

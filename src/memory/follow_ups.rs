@@ -6,7 +6,7 @@ use crate::settings::Effective;
 use crate::store::jobs::{self, JobKind};
 use crate::store::sessions::Fill;
 use crate::store::summaries;
-use memory_agent_core::compression::Due;
+use memory_agent_core::condense::compression::Due;
 use memory_agent_core::jobs::payloads::{self, Payload};
 
 /// Queues work for a session, or for global memory, as [`jobs::enqueue`] does.

@@ -11,9 +11,9 @@ use crate::memory::secrets;
 use crate::memory::turn::check_metadata;
 use crate::store::archives::{self, CONVERSATION};
 use crate::store::imports;
-use memory_agent_core::archive::namespace;
-use memory_agent_core::raw_json::Json;
-use memory_agent_core::record::{Archive, Record};
+use memory_agent_core::condense::archive::namespace;
+use memory_agent_core::files::record::{Archive, Record};
+use memory_agent_core::text::raw_json::Json;
 
 /// Stores a document without its chunks, which are memories, or a conversation with the chunks it has then.
 /// It is checked by the settings of the server, as other [imports](crate::memory::import_entries::import).

@@ -16,9 +16,9 @@ use crate::store::facts;
 use crate::store::imports::{self, ImportedEntry, Values};
 use crate::store::sessions::Fill;
 use crate::store::{history, summaries};
-use memory_agent_core::markdown::{Entry, Memory, Summary};
-use memory_agent_core::raw_json::Json;
-use memory_agent_core::{text, tokens};
+use memory_agent_core::files::markdown::{Entry, Memory, Summary};
+use memory_agent_core::text::raw_json::Json;
+use memory_agent_core::text::{entry, tokens};
 use pgrx::pg_sys::panic::CaughtError;
 use std::panic::AssertUnwindSafe;
 
@@ -124,8 +124,8 @@ struct Checked<'a> {
 
 fn check_entry<'a>(entry: &'a Entry, body: &'a str, settings: &Content) -> PgResult<Checked<'a>> {
     check_session(entry.session())?;
-    text::validate_role(&entry.role).map_err(Error::refused)?;
-    check_one_of("kind", Some(&entry.kind), &text::KINDS)?;
+    entry::validate_role(&entry.role).map_err(Error::refused)?;
+    check_one_of("kind", Some(&entry.kind), &entry::KINDS)?;
     check_one_of("state", entry.state.as_deref(), &STATES)?;
     check_one_of("state_reason", entry.state_reason.as_deref(), &REASONS)?;
     let state = entry.state.as_deref().unwrap_or("active");
@@ -352,7 +352,7 @@ fn import_summary(
             "Put the session's name in the line `conversation_id`.",
         ));
     };
-    text::validate_session_id(session_id).map_err(Error::refused)?;
+    entry::validate_session_id(session_id).map_err(Error::refused)?;
     check_content(body, server)?;
     check_one_of("method", summary.method.as_deref(), &METHODS)?;
     if summary.ordinal.is_some_and(|ordinal| ordinal < 0) {

@@ -4,9 +4,9 @@
 use crate::memory::import_entries::read_values;
 use crate::memory::prelude::*;
 use crate::store::imports;
+use memory_agent_core::files::record::{Episode, Event, Record, Trace};
 use memory_agent_core::limits::EPISODE_REASON_BYTES;
-use memory_agent_core::record::{Episode, Event, Record, Trace};
-use memory_agent_core::text;
+use memory_agent_core::text::entry;
 
 /// Longest name of an operation or a role, in bytes: PostgreSQL's own.
 const NAME_BYTES: usize = 63;
@@ -32,7 +32,7 @@ pub fn import_event(caller: &Caller, event: &Event) -> PgResult<Uuid> {
 
 /// Completes an episode that its turns have made. Without them there is none.
 pub fn import_episode(caller: &Caller, episode: &Episode) -> PgResult<Uuid> {
-    text::validate_session_id(&episode.session_id).map_err(Error::refused)?;
+    entry::validate_session_id(&episode.session_id).map_err(Error::refused)?;
     if !["open", "closed", "reflected"].contains(&episode.status.as_str()) {
         return Err(refused("status must be open, closed or reflected"));
     }
@@ -50,7 +50,7 @@ pub fn import_episode(caller: &Caller, episode: &Episode) -> PgResult<Uuid> {
 
 /// Stores a trace. One that is there stays as it is.
 pub fn import_trace(caller: &Caller, trace: &Trace) -> PgResult<Uuid> {
-    text::validate_session_id(&trace.session_id).map_err(Error::refused)?;
+    entry::validate_session_id(&trace.session_id).map_err(Error::refused)?;
     if !trace.body.as_ref().is_some_and(|body| is_object(&body.0)) {
         return Err(refused("body must be a JSON object"));
     }

@@ -13,8 +13,8 @@ use crate::settings::Effective;
 use crate::settings::overrides::Settings;
 use crate::store::entries;
 use crate::store::repeated_turns::{self, REQUEST_KEY};
-use memory_agent_core::secrets::stored_forms;
-use memory_agent_core::text;
+use memory_agent_core::text::entry;
+use memory_agent_core::text::secrets::stored_forms;
 use serde_json::Map;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -148,7 +148,7 @@ fn batches(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Batch>> {
     let mut groups: BTreeMap<Settings, (Vec<usize>, Vec<Turn>)> = BTreeMap::new();
     for (position, turn) in turns.into_iter().enumerate() {
         let session_id = &turn.session_id;
-        text::validate_session_id(session_id).map_err(Error::refused)?;
+        entry::validate_session_id(session_id).map_err(Error::refused)?;
         if !of_session.contains_key(session_id) {
             let stored = scope_settings::stored(&caller.user_id, caller.agent(), Some(session_id))?;
             of_session.insert(session_id.clone(), stored);

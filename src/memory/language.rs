@@ -3,7 +3,7 @@
 
 use crate::models::paths;
 use crate::pg::error::warn;
-use memory_agent_core::language::Language;
+use memory_agent_core::text::language::Language;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;

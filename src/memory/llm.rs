@@ -11,8 +11,8 @@ use crate::settings::providers::NO_LLM;
 use crate::store::erasures::Erasures;
 use crate::store::llm_calls::{self, Origin, Purpose};
 use crate::store::llm_ledger::{self, Spent};
-use memory_agent_core::answers::{AnswerFormat, ChatMessage, estimated_tokens};
-use memory_agent_core::chat_body::ChatBody;
+use memory_agent_core::facts::answers::{AnswerFormat, ChatMessage, estimated_tokens};
+use memory_agent_core::llm::chat_body::ChatBody;
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, ChatRequest, Conversation,
     Endpoint,

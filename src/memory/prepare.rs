@@ -8,7 +8,7 @@ use crate::settings::{Content, EmbedOnIngest};
 use crate::store::entries::NewEntry;
 use crate::store::lexemes::Lexemes;
 use crate::store::models::Kind;
-use memory_agent_core::tokens;
+use memory_agent_core::text::tokens;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
 /// Embeddings and token counts of texts, or what stands in for them.

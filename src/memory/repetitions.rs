@@ -3,7 +3,7 @@
 
 use crate::pg::prelude::*;
 use crate::store::repetitions::{self, Relation};
-use memory_agent_core::repetition::is_repeated;
+use memory_agent_core::facts::repetition::is_repeated;
 
 /// Turns that are compared with a fact that ended.
 const MOST: i32 = 100;

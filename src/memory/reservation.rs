@@ -6,7 +6,7 @@ use crate::memory::window_summary;
 use crate::settings::{Effective, Prompts};
 use crate::store::summaries;
 use crate::store::window::{self, Leaving};
-use memory_agent_core::window::Plan;
+use memory_agent_core::prompt::window::Plan;
 
 /// Makes the window fit, with a summary of what has to leave it when one is asked for; what was done.
 pub fn reserve(

@@ -3,7 +3,7 @@
 
 use crate::memory::prelude::*;
 use crate::settings::Secrets;
-use memory_agent_core::secrets::{Counts, REDACTED, redacted, redacted_json, uncounted};
+use memory_agent_core::text::secrets::{Counts, REDACTED, redacted, redacted_json, uncounted};
 use serde_json::Map;
 use std::borrow::Cow;
 

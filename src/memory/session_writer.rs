@@ -11,8 +11,8 @@ use crate::store::entries::{self, FactsFrom, NewEntry};
 use crate::store::episodes::{self, Running};
 use crate::store::schema;
 use crate::store::sessions::Fill;
-use memory_agent_core::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
-use memory_agent_core::mmr;
+use memory_agent_core::facts::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
+use memory_agent_core::rank::mmr;
 
 /// Adds turns to one locked session.
 pub struct SessionWriter<'a> {

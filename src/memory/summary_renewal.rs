@@ -12,7 +12,7 @@ use crate::store::compression;
 use crate::store::jobs::JobKind;
 use crate::store::queue::{self, Applied, Job};
 use crate::store::summaries::{self, NewSummary, Source};
-use memory_agent_core::compression::Due;
+use memory_agent_core::condense::compression::Due;
 use memory_agent_core::jobs::payloads;
 use memory_agent_core::jobs::session_settings::SummarySettings;
 use std::collections::BTreeSet;

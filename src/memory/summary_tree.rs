@@ -6,13 +6,15 @@
 use crate::models::Failure;
 use crate::models::counting::{count, count_one};
 use crate::store::summaries::{Chunk, Coverage, Current, Source};
-use memory_agent_core::answers::ChatMessage;
-use memory_agent_core::extract::original_message;
+use memory_agent_core::condense::levels::{self, SummaryLevel};
+use memory_agent_core::condense::material::{self, GROUP_SIZE, Piece};
+use memory_agent_core::condense::summarize::{
+    self, Ask, ContentType, Known, Said, Sections, SummaryPrompt,
+};
+use memory_agent_core::facts::answers::ChatMessage;
+use memory_agent_core::facts::extract::original_message;
 pub use memory_agent_core::jobs::payloads::Condensed;
-use memory_agent_core::levels::{self, SummaryLevel};
-use memory_agent_core::material::{self, GROUP_SIZE, Piece};
-use memory_agent_core::summarize::{self, Ask, ContentType, Known, Said, Sections, SummaryPrompt};
-use memory_agent_core::{chunk, cut};
+use memory_agent_core::{condense::chunk, text::cut};
 use memory_agent_model_server::protocol::ChatAnswer;
 use pgrx::datum::Uuid;
 use sha2::{Digest, Sha256};

@@ -5,10 +5,10 @@ use crate::memory::lifecycle;
 use crate::memory::prelude::*;
 use crate::store::entries::content_hash;
 use crate::store::repeated_turns::{self, Said};
-use memory_agent_core::augment::original_message;
-use memory_agent_core::json_answer;
-use memory_agent_core::secrets::stored_forms;
-use memory_agent_core::taken_back::{Speaker, TakenBack, taken_back};
+use memory_agent_core::llm::json_answer;
+use memory_agent_core::llm::taken_back::{Speaker, TakenBack, taken_back};
+use memory_agent_core::prompt::augment::original_message;
+use memory_agent_core::text::secrets::stored_forms;
 
 /// Answers to one message, of a loop of tools say, that are looked at.
 const MOST_ANSWERS: usize = 64;

@@ -9,12 +9,12 @@ use crate::settings::Effective;
 use crate::store::entries::new_id;
 use crate::store::erasures::Erasures;
 use crate::store::history::{self, Event};
-use memory_agent_core::chunk::{self, Limits};
-use memory_agent_core::history_chain::Key;
+use memory_agent_core::condense::chunk::{self, Limits};
+use memory_agent_core::condense::levels::{self, SummaryLevel};
+use memory_agent_core::condense::summarize::{self, Ask, ContentType, Material, SummaryPrompt};
+use memory_agent_core::history::chain::Key;
 use memory_agent_core::jobs::payloads::Condensed;
-use memory_agent_core::levels::{self, SummaryLevel};
-use memory_agent_core::summarize::{self, Ask, ContentType, Material, SummaryPrompt};
-use memory_agent_core::{material, signature};
+use memory_agent_core::{condense::material, history::signature};
 
 /// What is to be condensed to what.
 pub struct Request<'a> {
@@ -96,7 +96,7 @@ impl Request<'_> {
         prompt: SummaryPrompt,
         material: Material<'_>,
         target_tokens: u32,
-    ) -> Vec<memory_agent_core::answers::ChatMessage> {
+    ) -> Vec<memory_agent_core::facts::answers::ChatMessage> {
         summarize::messages(&Ask {
             prompt,
             content_type: self.content_type,

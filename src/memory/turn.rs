@@ -6,7 +6,7 @@ use crate::memory::prelude::*;
 use crate::memory::secrets;
 use crate::store::entries;
 use memory_agent_core::limits::MAX_MARKERS;
-use memory_agent_core::{markers, text};
+use memory_agent_core::text::{entry, markers};
 
 /// One message as it was given.
 pub struct Turn {
@@ -34,8 +34,8 @@ pub struct Checked {
 pub fn check(mut turn: Turn, now: TimestampWithTimeZone, settings: &Content) -> PgResult<Checked> {
     // A batch may have gigabytes of work for its texts, where max_content_bytes allows that.
     pgrx::check_for_interrupts!();
-    text::validate_role(&turn.role).map_err(Error::refused)?;
-    text::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::refused)?;
+    entry::validate_role(&turn.role).map_err(Error::refused)?;
+    entry::validate_content(&turn.content, settings.max_content_bytes).map_err(Error::refused)?;
     check_metadata(&turn.metadata, settings)?;
     if let Some(clean) = secrets::clean(&turn.content, &turn.metadata, settings)? {
         (turn.content, turn.metadata) = clean;
@@ -88,7 +88,7 @@ pub fn markers_of(
 /// a double) has no speaker's name.
 pub fn indexed_text(content: &str, metadata: &JsonbText) -> String {
     let metadata = serde_json::from_str(&metadata.0).unwrap_or_default();
-    text::indexed_text(content, &metadata).into_owned()
+    entry::indexed_text(content, &metadata).into_owned()
 }
 
 /// When an entry expires: `ttl` after now, or after the default.

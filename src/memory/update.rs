@@ -15,8 +15,8 @@ use crate::store::facts::{self, Ending};
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::Fill;
 use crate::store::summaries;
-use memory_agent_core::markers;
-use memory_agent_core::secrets::stored_forms;
+use memory_agent_core::text::markers;
+use memory_agent_core::text::secrets::stored_forms;
 
 fn find(user: &str, id: Uuid) -> PgResult<Option<Stored>> {
     roles::read_as_owner(|spi| lifecycle::find(spi, user, id, false))

@@ -4,7 +4,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::settings::Prompts;
 use crate::store::window::{self, CountedTurn};
-use memory_agent_core::window::{Plan, Turn, plan};
+use memory_agent_core::prompt::window::{Plan, Turn, plan};
 use std::collections::HashMap;
 
 /// Tokens of the turns that were stored while they could not be counted: a window may not be over budget by

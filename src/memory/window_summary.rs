@@ -12,9 +12,9 @@ use crate::settings::{Effective, Prompts};
 use crate::store::erasures::Erasures;
 use crate::store::summaries;
 use crate::store::window::CountedTurn;
-use memory_agent_core::chunk::Limits;
-use memory_agent_core::levels;
-use memory_agent_core::summarize::ContentType;
+use memory_agent_core::condense::chunk::Limits;
+use memory_agent_core::condense::levels;
+use memory_agent_core::condense::summarize::ContentType;
 
 /// The summary has at most this part of the budget, as in `memory_context`.
 const SUMMARY_SHARE: u32 = 4;

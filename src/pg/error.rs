@@ -1,10 +1,10 @@
 //! The errors a user can meet, with their SQLSTATE and hint: nothing else in Rust decides on
 //! error codes. A few functions of `sql/schema` raise their own.
 
-use memory_agent_core::filter::FilterError;
-use memory_agent_core::ids;
-use memory_agent_core::markers::MarkerError;
-use memory_agent_core::text::TextError;
+use memory_agent_core::rank::filter::FilterError;
+use memory_agent_core::text::entry::TextError;
+use memory_agent_core::text::ids;
+use memory_agent_core::text::markers::MarkerError;
 pub use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::{PgLogLevel, PgSqlErrorCode};
 use std::fmt::Display;

@@ -4,7 +4,7 @@
 
 use crate::pg::error::{Error, PgResult};
 use crate::settings::guc;
-use memory_agent_core::history_chain::Key;
+use memory_agent_core::history::chain::Key;
 
 const HINT: &str = "Make the file readable for the server's operating system user, with the key as its first line.";
 

@@ -3,7 +3,7 @@
 //! of a changed setting into its log.
 
 use crate::settings::{EmbeddingProvider, Inference, LlmProvider, guc};
-use memory_agent_core::llm_endpoint::{host, is_name};
+use memory_agent_core::llm::endpoint::{host, is_name};
 use memory_agent_model_server::protocol::{ApiKey, Endpoint, Provider, RemoteEmbedder};
 use std::path::Path;
 

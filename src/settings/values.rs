@@ -3,12 +3,12 @@
 //! unit that its readers need.
 
 use crate::settings::guc::{self, choices::*};
-use memory_agent_core::bm25::Bm25;
-use memory_agent_core::chunk;
-use memory_agent_core::episodes::EpisodeSettings;
-use memory_agent_core::fuse::FusionMethod;
-use memory_agent_core::protocol::Encoding;
-use memory_agent_core::score::{RecencyDecay, ScoreNormalization};
+use memory_agent_core::condense::chunk;
+use memory_agent_core::facts::episodes::EpisodeSettings;
+use memory_agent_core::rank::bm25::Bm25;
+use memory_agent_core::rank::fuse::FusionMethod;
+use memory_agent_core::rank::score::{RecencyDecay, ScoreNormalization};
+use memory_agent_core::wire::protocol::Encoding;
 use std::time::Duration;
 
 /// Declares themes, each with `current()`.

@@ -2,7 +2,7 @@
 //! reranked.
 
 use crate::pg::prelude::*;
-use memory_agent_core::blend::Session;
+use memory_agent_core::rank::blend::Session;
 
 /// What ranking needs of a candidate beside its scores.
 pub struct Detail {

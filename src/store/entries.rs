@@ -4,7 +4,7 @@ use crate::store::entry_windows::{self, SECOND};
 use crate::store::facts::FactScope;
 use crate::store::lexemes::Lexemes;
 use crate::store::prelude::*;
-use memory_agent_core::unicode;
+use memory_agent_core::text::unicode;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 

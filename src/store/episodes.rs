@@ -4,7 +4,7 @@
 
 use crate::store::prelude::*;
 use crate::store::sessions;
-use memory_agent_core::episodes::CloseReason;
+use memory_agent_core::facts::episodes::CloseReason;
 
 /// An open episode while turns are added to it.
 #[derive(Clone)]

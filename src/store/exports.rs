@@ -5,8 +5,8 @@ use crate::pg::prelude::*;
 use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::history::{self, IMPORTED};
 use crate::store::scope::is_global;
-use memory_agent_core::markdown::{Entry, Memory, Summary, VERSION, conversation_of};
-use memory_agent_core::record::{Archive, Configured, Episode, Event, Trace};
+use memory_agent_core::files::markdown::{Entry, Memory, Summary, VERSION, conversation_of};
+use memory_agent_core::files::record::{Archive, Configured, Episode, Event, Trace};
 use serde::de::DeserializeOwned;
 
 /// Whose memories: of one session, or with none of the user's global memory, the conversation of that name

@@ -3,7 +3,7 @@
 
 use crate::store::facts::FactScope;
 use crate::store::prelude::*;
-use memory_agent_core::earlier::MAX_CHARS;
+use memory_agent_core::facts::earlier::MAX_CHARS;
 
 /// A turn that waits for extraction.
 #[derive(Clone)]

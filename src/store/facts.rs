@@ -5,7 +5,7 @@ use crate::identity::{Caller, SHARED_USER};
 use crate::pg::locks::{Lock, keep_erasures_out};
 use crate::store::prelude::*;
 use crate::store::scope;
-use memory_agent_core::unicode;
+use memory_agent_core::text::unicode;
 
 /// Where facts belong: to one session, or to the user's global memory.
 #[derive(Clone, Copy)]

@@ -9,8 +9,8 @@ use crate::store::search::{
     BATCH, Found, FoundRow, Query, bind_terms, distance, raise_by_windows, similarity,
     term_frequencies,
 };
-use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
-use memory_agent_core::lexical::Term;
+use memory_agent_core::rank::bm25::{LexicalMatch, LexicalScores, score_matches};
+use memory_agent_core::text::lexical::Term;
 use std::collections::HashMap;
 
 /// Asks the vector index for the nearest rows and the lexeme index for all rows with a word of the

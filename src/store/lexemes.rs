@@ -4,8 +4,8 @@
 
 use crate::pg::prelude::*;
 use crate::pg::spi::Session;
-use memory_agent_core::lexical::{self, PlacedLexeme, Term};
-use memory_agent_core::unicode;
+use memory_agent_core::text::lexical::{self, PlacedLexeme, Term};
+use memory_agent_core::text::unicode;
 use std::cmp::Ordering;
 use std::ffi::CString;
 

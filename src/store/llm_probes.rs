@@ -1,4 +1,4 @@
-//! `memory_agent.llm_probes`: how many choices of the [probe](memory_agent_core::reconcile::probe) an LLM made
+//! `memory_agent.llm_probes`: how many choices of the [probe](memory_agent_core::facts::reconcile::probe) an LLM made
 //! rightly. It is not there before 0.3.0.
 
 use crate::store::prelude::*;

@@ -2,7 +2,7 @@
 
 use crate::store::prelude::*;
 
-pub use memory_agent_core::protocol::ModelKind as Kind;
+pub use memory_agent_core::wire::protocol::ModelKind as Kind;
 
 /// The name and location of the active model of a kind; `None` when none was activated.
 pub fn activated(spi: &Spi, kind: Kind) -> PgResult<Option<(String, Option<String>)>> {

@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::pg::prelude::*;
-use memory_agent_core::text::GLOBAL;
+use memory_agent_core::text::entry::GLOBAL;
 use std::cmp::Ordering;
 use std::ffi::CStr;
 

@@ -5,7 +5,7 @@ use crate::identity::{Caller, SHARED_USER};
 use crate::settings::{RecallScope, Search};
 use crate::store::archives::ARCHIVE_RELATION;
 use crate::store::prelude::*;
-use memory_agent_core::filter::Filter;
+use memory_agent_core::rank::filter::Filter;
 
 /// Whether archived conversations are meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use crate::pg::spi::Row;
 use crate::store::history;
 use crate::store::prelude::*;
-use memory_agent_core::history_chain::{self, Body, Event, Key, Reader, Sealed, Verdict};
+use memory_agent_core::history::chain::{self, Body, Event, Key, Reader, Sealed, Verdict};
 
 /// Rows that a reader of a chain fetches at once.
 const FETCHED: usize = 1000;
@@ -82,7 +82,7 @@ fn write(
             job_id: row.job_id.map(|id| *id.as_bytes()),
             commitment: &row.commitment,
         };
-        let hash = history_chain::hash(&event, seq, last.as_deref(), key).to_vec();
+        let hash = chain::hash(&event, seq, last.as_deref(), key).to_vec();
         ids.push(row.id);
         seqs.push(seq);
         // Arrays hold no NULL here; the first row has nothing before it.

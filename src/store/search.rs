@@ -8,9 +8,9 @@ use crate::store::nearest::totals;
 use crate::store::prelude::*;
 use crate::store::scope::{Layer, Scope, ScopeSql, bind};
 use crate::store::{entry_windows, text_search};
-use memory_agent_core::bm25::{LexicalMatch, LexicalScores, score_matches};
-use memory_agent_core::lexical::{PlacedLexeme, Term, Terms};
-use memory_agent_core::neighbors::{Placed, blend_with_neighbors};
+use memory_agent_core::rank::bm25::{LexicalMatch, LexicalScores, score_matches};
+use memory_agent_core::rank::neighbors::{Placed, blend_with_neighbors};
+use memory_agent_core::text::lexical::{PlacedLexeme, Term, Terms};
 use std::collections::HashMap;
 
 /// Rows fetched from a cursor at a time.

@@ -3,7 +3,7 @@
 
 use crate::store::prelude::*;
 use crate::store::scope::{Scope, bind};
-use memory_agent_core::augment::Outdated;
+use memory_agent_core::prompt::augment::Outdated;
 use std::collections::HashSet;
 
 /// Replacements followed from one fact to the next.

@@ -12,8 +12,8 @@ use crate::pg::pinned_settings::by_index;
 use crate::pg::prelude::*;
 use crate::store::entries::new_id;
 use crate::store::sessions::{Fill, KEY_AND_FILL, SessionKey};
+use memory_agent_core::condense::summarize::Sections;
 use memory_agent_core::jobs::payloads::Condensed;
-use memory_agent_core::summarize::Sections;
 use std::collections::HashSet;
 
 /// Begins a statement: `covered` has the ids of the turns that a session's active L3 covers, for the

@@ -1,9 +1,9 @@
 //! Rows of attached tables: which of them can be remembered, and what becomes of the entry that a row
 //! has when the row changes.
 
-use crate::ids::{self, IdError};
 use crate::row_json::NotJson;
-use crate::text::{self, TextError};
+use crate::text::entry::{self, TextError};
+use crate::text::ids::{self, IdError};
 
 /// Longest key of a row, in bytes of its JSON text: with the names of table and user it is the key of an
 /// index, and PostgreSQL's B-trees take 2,704 bytes.
@@ -67,7 +67,7 @@ pub fn admit(row: &Row<'_>, max_bytes: usize, fixed_user: bool) -> Result<bool, 
     if row.metadata_bytes > max_bytes {
         return Err(Refusal::MetadataTooLong { bytes: row.metadata_bytes, max_bytes });
     }
-    text::validate_role(row.role).map_err(Refusal::Role)?;
+    entry::validate_role(row.role).map_err(Refusal::Role)?;
     Ok(true)
 }
 

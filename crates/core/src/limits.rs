@@ -2,11 +2,12 @@
 //! which every call is held to before its arguments are read. Limits are far above honest use. They keep
 //! one statement from taking minutes or gigabytes, and the tables from holding what no one can read.
 
-use crate::llm_endpoint::MAX_URL_BYTES;
 use std::fmt::Write as _;
 
 /// Longest user, agent or session id, in bytes: they are index keys.
 pub const ID_BYTES: usize = 512;
+/// Longest address of an endpoint, in bytes.
+pub const URL_BYTES: usize = 2_000;
 /// Longest name of a column, in bytes: PostgreSQL's own.
 pub const COLUMN_BYTES: usize = 63;
 /// Longest argument that is one of a few words.
@@ -138,7 +139,7 @@ pub const ARGUMENTS: [Argument; 65] = [
     every("settings", Limit::Bytes(65_536)),
     every("model", Limit::Bytes(MODEL_BYTES)),
     every("name", Limit::Bytes(WORD_BYTES)),
-    every("base_url", Limit::Bytes(MAX_URL_BYTES)),
+    every("base_url", Limit::Bytes(URL_BYTES)),
     every("provider", Limit::Bytes(WORD_BYTES)),
     every("key_name", Limit::Bytes(WORD_BYTES)),
     every("api_version", Limit::Bytes(WORD_BYTES)),

@@ -1,8 +1,8 @@
 //! Rows of attached tables that are JSON, as frameworks for agents store messages: where the text and the role stand
 //! in it, and which of our roles theirs are.
 
-use crate::half_characters::mended;
-use crate::text::{self, TextError};
+use crate::text::entry::{self, TextError};
+use crate::text::half_characters::mended;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -169,7 +169,7 @@ impl RoleMap {
             return Err(RoleMapError::NoObject);
         }
         for role in roles.values().flatten() {
-            text::validate_role(role).map_err(RoleMapError::Role)?;
+            entry::validate_role(role).map_err(RoleMapError::Role)?;
         }
         Ok(Self(roles))
     }

@@ -1,6 +1,6 @@
 //! The answer of a chat as it comes by: what the assistant said so far, and whether it was said to the end.
 
-use memory_agent_core::half_characters;
+use memory_agent_core::text::half_characters;
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;

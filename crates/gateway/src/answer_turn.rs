@@ -5,7 +5,7 @@ use crate::chat::Chat;
 use crate::memory::{MemoryError, Stored};
 use crate::stream::Ended;
 use crate::user_turn::Said;
-use memory_agent_core::json_answer;
+use memory_agent_core::llm::json_answer;
 use serde_json::json;
 use std::sync::Arc;
 

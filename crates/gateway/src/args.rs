@@ -2,7 +2,7 @@
 
 use crate::cross_origin::one_origin;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use memory_agent_core::ids;
+use memory_agent_core::text::ids;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 

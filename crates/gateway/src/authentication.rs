@@ -11,7 +11,7 @@ use crate::rates::Rates;
 use crate::refusal::Refusal;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, Uri};
-use memory_agent_core::ids;
+use memory_agent_core::text::ids;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

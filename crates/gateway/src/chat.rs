@@ -23,7 +23,7 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
-use memory_agent_core::chat_body::SEEN;
+use memory_agent_core::llm::chat_body::SEEN;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

@@ -2,7 +2,7 @@
 
 use crate::splice::Object;
 use axum::http::{HeaderMap, HeaderName};
-use memory_agent_core::ids;
+use memory_agent_core::text::ids;
 use serde_json::Value;
 
 /// Fields of the body that begin like this are for the gateway, and go no further.

@@ -8,7 +8,7 @@ pub use crate::memory_error::MemoryError;
 use crate::memory_error::{no_extension, reason};
 use crate::metrics::Metrics;
 pub use crate::turn::{Stored, Turn};
-use memory_agent_core::augment::summary_opening;
+use memory_agent_core::prompt::augment::summary_opening;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

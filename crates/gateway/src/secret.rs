@@ -3,7 +3,7 @@
 
 use axum::body::Bytes;
 use axum::http::HeaderValue;
-use memory_agent_core::redact::mask_secret;
+use memory_agent_core::llm::redact::mask_secret;
 
 const MASK: &[u8] = b"***";
 /// What is shorter stands in the place of a key, such as "none" for a server that wants any: it is a word that

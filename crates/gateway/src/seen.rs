@@ -4,7 +4,7 @@
 use crate::chat_form::Form;
 use crate::splice::{Array, Object};
 use crate::users_words::storable;
-use memory_agent_core::half_characters::mended;
+use memory_agent_core::text::half_characters::mended;
 use serde_json::{Value, json};
 
 /// Bytes of texts that go to the database, the instructions and then the newest first.

@@ -2,7 +2,7 @@
 //! and the elements of an array stand, and edits by byte ranges. Numbers, the order of keys, white space
 //! and fields that nobody here knows stay as they came, because nothing is read and written again.
 
-use memory_agent_core::half_characters::mended;
+use memory_agent_core::text::half_characters::mended;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;

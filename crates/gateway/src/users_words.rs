@@ -3,9 +3,9 @@
 
 use crate::chat_form::Form;
 use crate::splice::{self, Array, Edit, Member, Object};
-use memory_agent_core::augment::original_message;
-use memory_agent_core::chat_messages::MAX_MESSAGES;
-use memory_agent_core::client_forms::{Message, is_task};
+use memory_agent_core::llm::chat_messages::MAX_MESSAGES;
+use memory_agent_core::llm::client_forms::{Message, is_task};
+use memory_agent_core::prompt::augment::original_message;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;

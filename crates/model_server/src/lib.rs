@@ -45,5 +45,5 @@ mod worker;
 pub use client::BlockingClient;
 pub use engine::{Engine, EngineOptions};
 pub use error::InferenceError;
-pub use memory_agent_core::frame::{self, FrameReader};
-pub use memory_agent_core::protocol;
+pub use memory_agent_core::wire::frame::{self, FrameReader};
+pub use memory_agent_core::wire::protocol;

@@ -12,10 +12,10 @@ use crate::memory::llm::Question;
 use crate::memory::scope_settings;
 use crate::store::facts::NearFact;
 use crate::store::{extraction, facts as fact_store};
-use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::gate::GateThresholds;
+use memory_agent_core::facts::answers::AnswerFormat;
+use memory_agent_core::facts::gate::GateThresholds;
+use memory_agent_core::facts::reconcile::{self, Choice, DatedFact, concerns_both};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
-use memory_agent_core::reconcile::{self, Choice, DatedFact, concerns_both};
 
 /// Facts that a later job compares again because an earlier one could not.
 const UNRECONCILED: i32 = 5;

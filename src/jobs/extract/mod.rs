@@ -24,14 +24,14 @@ use crate::store::facts::{FactScope, NearFact};
 use crate::store::models::Kind;
 use crate::store::schema;
 use crate::store::sessions;
-use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::earlier::{self, Earlier, EarlierMessage, LOOK_BACK};
-use memory_agent_core::extract::{self, Marks, PendingTurn};
-use memory_agent_core::grounding::may_state;
+use memory_agent_core::facts::answers::AnswerFormat;
+use memory_agent_core::facts::earlier::{self, Earlier, EarlierMessage, LOOK_BACK};
+use memory_agent_core::facts::extract::{self, Marks, PendingTurn};
+use memory_agent_core::facts::grounding::may_state;
+use memory_agent_core::facts::passages::passages;
+use memory_agent_core::facts::reconcile::probe::Probe;
 use memory_agent_core::jobs::payloads::{PassageAnswers, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
-use memory_agent_core::passages::passages;
-use memory_agent_core::reconcile::probe::Probe;
 use memory_agent_model_server::protocol::{ChatOutcome, Endpoint, ModelRef};
 
 /// Characters of the turns in one extraction.

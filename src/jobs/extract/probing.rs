@@ -1,4 +1,4 @@
-//! What an LLM is asked before the first comparison: the [probe](memory_agent_core::reconcile::probe), where settings
+//! What an LLM is asked before the first comparison: the [probe](memory_agent_core::facts::reconcile::probe), where settings
 //! leave it to that what it is trusted with.
 
 use crate::jobs::exchange::{Llm, Progress, Received, Taken};
@@ -6,7 +6,7 @@ use crate::jobs::extract::{ExtractTask, Stage};
 use crate::jobs::prelude::*;
 use crate::memory::llm::Question;
 use crate::store::llm_probes::{self, LASTING, PASSING};
-use memory_agent_core::reconcile::probe::{self, Probe};
+use memory_agent_core::facts::reconcile::probe::{self, Probe};
 use memory_agent_model_server::protocol::Endpoint;
 
 /// Most tokens of an answer: of eight choices, and for a model that thinks first.

@@ -7,12 +7,12 @@ use crate::jobs::extract::{CHARS, ExtractTask, Stage};
 use crate::jobs::prelude::*;
 use crate::memory::facts::unverified;
 use crate::memory::llm::Question;
-use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::extract::original_message;
-use memory_agent_core::grounding::only_states;
+use memory_agent_core::facts::answers::AnswerFormat;
+use memory_agent_core::facts::extract::original_message;
+use memory_agent_core::facts::grounding::only_states;
+use memory_agent_core::facts::statement_check::{self, Message, STATED};
 use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::UngroundedFacts;
-use memory_agent_core::statement_check::{self, Message, STATED};
 
 impl ExtractTask {
     /// Takes out the facts that the LLM doubts. Returns the question about the next turn of the user that

@@ -14,9 +14,9 @@ use crate::memory::language::Phrases;
 use crate::store::facts::{self as fact_store, Ending, NearFact};
 use crate::store::reflections::{self, EpisodeTurn, WaitingEpisode};
 use crate::store::traces::{self, Effects};
+use memory_agent_core::facts::reconcile;
+use memory_agent_core::facts::reflect::{self, Plan};
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
-use memory_agent_core::reconcile;
-use memory_agent_core::reflect::{self, Plan};
 use serde_json::{Value, json};
 
 /// An answer and what follows from it. Known facts and turns are named by their index among those that

@@ -2,8 +2,8 @@
 
 use crate::store::facts::NearFact;
 use crate::store::reflections::EpisodeTurn;
-use memory_agent_core::extract::original_message;
-use memory_agent_core::reflect;
+use memory_agent_core::facts::extract::original_message;
+use memory_agent_core::facts::reflect;
 
 /// Turns in one reflection, and characters of them.
 pub const TURNS: usize = 100;

@@ -25,12 +25,12 @@ use crate::store::models::Kind;
 use crate::store::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
 use crate::store::schema;
 use crate::store::sessions::{self, SessionKey};
-use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::episodes::{self, ClosedEpisode};
-use memory_agent_core::gate::GateThresholds;
+use memory_agent_core::facts::answers::AnswerFormat;
+use memory_agent_core::facts::episodes::{self, ClosedEpisode};
+use memory_agent_core::facts::gate::GateThresholds;
+use memory_agent_core::facts::{reconcile, reflect};
 use memory_agent_core::jobs::payloads::SavedAnswer;
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
-use memory_agent_core::{reconcile, reflect};
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 use serde_json::Value;
 

@@ -6,10 +6,10 @@ use crate::memory::summary_tree::{Behind, Material};
 use crate::store::compression::{self, Older};
 use crate::store::sessions::SessionKey;
 use crate::store::summaries::{self, Current, Source, Uncovered};
+use memory_agent_core::condense::levels::SummaryLevel;
+use memory_agent_core::condense::material::GROUP_SIZE;
+use memory_agent_core::condense::summarize::ContentType;
 use memory_agent_core::jobs::session_settings::SummarySettings;
-use memory_agent_core::levels::SummaryLevel;
-use memory_agent_core::material::GROUP_SIZE;
-use memory_agent_core::summarize::ContentType;
 use std::collections::BTreeSet;
 
 /// Most chunks of turns in one job; what is left is the next job's. It bounds what a job costs, and

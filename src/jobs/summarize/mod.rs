@@ -21,11 +21,11 @@ use crate::settings::{Effective, Search};
 use crate::store::models::Kind;
 use crate::store::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
-use memory_agent_core::answers::AnswerFormat;
+use memory_agent_core::condense::levels;
+use memory_agent_core::condense::shorten::{Shortening, Step as Shortened};
+use memory_agent_core::condense::summarize::Sections;
+use memory_agent_core::facts::answers::AnswerFormat;
 use memory_agent_core::jobs::session_settings::SummarySettings;
-use memory_agent_core::levels;
-use memory_agent_core::shorten::{Shortening, Step as Shortened};
-use memory_agent_core::summarize::Sections;
 use memory_agent_model_server::protocol::{ChatAnswer, ChatOutcome};
 
 /// How often a job begins anew because the session changed meanwhile.

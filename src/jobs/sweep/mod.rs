@@ -18,7 +18,7 @@ use crate::store::{
     archives, attachments, extraction, llm_calls, model_change, queue_upkeep, reflections, schema,
     sessions, summaries, sweep, traces,
 };
-use memory_agent_core::episodes::CloseReason;
+use memory_agent_core::facts::episodes::CloseReason;
 use serde_json::json;
 
 /// Rows that one step takes.

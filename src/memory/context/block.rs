@@ -3,9 +3,9 @@
 
 use crate::memory::context::prompt_memory::{self, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
-use memory_agent_core::augment::{Memory, marked, memory_line, text_block};
-use memory_agent_core::excerpt::ELLIPSIS;
-use memory_agent_core::fence;
+use memory_agent_core::prompt::augment::{Memory, marked, memory_line, text_block};
+use memory_agent_core::prompt::fence;
+use memory_agent_core::text::excerpt::ELLIPSIS;
 
 /// Most of a prompt's budget that the summary may take.
 pub const SUMMARY_SHARE: f64 = 0.25;

@@ -13,8 +13,8 @@ use crate::settings::{CrossSessionAgents, Effective, PromptStaleSources};
 use crate::store::models::Kind;
 use crate::store::scope::Archives;
 use crate::store::stale;
-use memory_agent_core::augment::Outdated;
-use memory_agent_core::triggers;
+use memory_agent_core::prompt::augment::Outdated;
+use memory_agent_core::text::triggers;
 
 /// Chunks that are searched for; of each conversation only the best is told.
 const CANDIDATES: i32 = 10;

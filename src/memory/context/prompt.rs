@@ -12,9 +12,9 @@ use crate::memory::recall::echo::Why;
 use crate::memory::recall::request::{Arguments, Request};
 use crate::settings::Effective;
 use crate::store::entries::WindowTurn;
-use memory_agent_core::augment::{MEMORY_HEADER, SUMMARY_HEADER};
-use memory_agent_core::echo::Said;
-use memory_agent_core::follow_up;
+use memory_agent_core::prompt::augment::{MEMORY_HEADER, SUMMARY_HEADER};
+use memory_agent_core::prompt::echo::Said;
+use memory_agent_core::rank::follow_up;
 
 /// Most of the budget that memories and archived conversations may take.
 const MEMORY_SHARE: f64 = 0.25;

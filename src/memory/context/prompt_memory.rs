@@ -14,9 +14,9 @@ use crate::store::candidate_details::Detail;
 use crate::store::scope::Layer;
 use crate::store::stale::Replaced;
 use crate::store::{entries, schema, stale};
-use memory_agent_core::augment::{self, Outdated};
-use memory_agent_core::echo::normalized;
-use memory_agent_core::words_sought::Sought;
+use memory_agent_core::prompt::augment::{self, Outdated};
+use memory_agent_core::prompt::echo::normalized;
+use memory_agent_core::text::words_sought::Sought;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 

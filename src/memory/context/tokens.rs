@@ -2,10 +2,10 @@
 
 use crate::models::counting;
 use crate::settings::Prompts;
-use memory_agent_core::excerpt::excerpts;
-use memory_agent_core::protocol::Encoding;
-use memory_agent_core::words_sought::Sought;
-use memory_agent_core::{cut, tokens};
+use memory_agent_core::text::excerpt::excerpts;
+use memory_agent_core::text::words_sought::Sought;
+use memory_agent_core::text::{cut, tokens};
+use memory_agent_core::wire::protocol::Encoding;
 use std::cell::Cell;
 use std::convert::Infallible;
 

@@ -5,10 +5,10 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::memory::recall::request::Request;
 use crate::store::entries::{self, WindowTurn};
-use memory_agent_core::augment::{self, Outdated};
-use memory_agent_core::fence;
-use memory_agent_core::follow_up::MOST_BEFORE;
-use memory_agent_core::secrets::stored_forms;
+use memory_agent_core::prompt::augment::{self, Outdated};
+use memory_agent_core::prompt::fence;
+use memory_agent_core::rank::follow_up::MOST_BEFORE;
+use memory_agent_core::text::secrets::stored_forms;
 use std::borrow::Cow;
 
 /// How many times fewer tokens a text may have in another encoding than in the stored one, as in Hindi.

@@ -7,7 +7,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::settings::Effective;
 use crate::store::window::{self, Loaded, Message};
-use memory_agent_core::augment::SUMMARY_HEADER;
+use memory_agent_core::prompt::augment::SUMMARY_HEADER;
 
 /// The messages that have together at most `budget` tokens, oldest first. The turns end with the first
 /// that does not fit: a conversation with holes misleads. The summary stands in a fence, as in other prompts:

@@ -14,7 +14,7 @@ use crate::store::facts::{self, Among, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
 use crate::store::schema;
 use crate::store::sessions::Fill;
-use memory_agent_core::facts::says_the_same;
+use memory_agent_core::facts::same::says_the_same;
 
 /// What a user states, for a session or for no one.
 struct Stated {

@@ -10,7 +10,7 @@ use crate::pg::prelude::*;
 use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::NearFact;
 use crate::store::queue::{self, Applied};
-use memory_agent_core::reconcile::Plan;
+use memory_agent_core::facts::reconcile::Plan;
 
 /// What is to be stored.
 pub struct Work<'a> {

@@ -8,12 +8,12 @@ use crate::settings::Content;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
 use crate::store::reflections::EpisodeTurn;
-use memory_agent_core::extract::{self, ExtractedFact};
-use memory_agent_core::grounding;
+use memory_agent_core::facts::extract::{self, ExtractedFact};
+use memory_agent_core::facts::grounding;
+use memory_agent_core::facts::statement_check::STATED;
 use memory_agent_core::jobs::payloads::SavedFact;
-use memory_agent_core::secrets::Counts;
-use memory_agent_core::statement_check::STATED;
-use memory_agent_core::{markers, reflect};
+use memory_agent_core::text::secrets::Counts;
+use memory_agent_core::{facts::reflect, text::markers};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
 /// A text's embedding, by windows, and its token count. Without a model there are no windows; a negative count is

@@ -7,9 +7,9 @@ use crate::memory::prelude::*;
 use crate::models;
 use crate::store::entries::content_hash;
 use crate::store::facts::{self as store, Among, NearFact};
-use memory_agent_core::gate::{self, Gate, GateThresholds, Neighbor};
-use memory_agent_core::mmr;
-use memory_agent_core::reconcile::concerns_both;
+use memory_agent_core::facts::gate::{self, Gate, GateThresholds, Neighbor};
+use memory_agent_core::facts::reconcile::concerns_both;
+use memory_agent_core::rank::mmr;
 
 /// Facts that a new fact is compared with.
 const NEIGHBORS: i32 = 5;

@@ -13,8 +13,8 @@ use crate::store::facts::{self as store, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
 use crate::store::queue::Job;
 use crate::store::repetitions::{self as links, Relation};
-use memory_agent_core::gate::GateThresholds;
-use memory_agent_core::secrets::{Counts, REDACTED};
+use memory_agent_core::facts::gate::GateThresholds;
+use memory_agent_core::text::secrets::{Counts, REDACTED};
 use std::borrow::Cow;
 
 /// Whose facts are written, for which job, and what they are compared by.
@@ -349,7 +349,7 @@ impl<'a> Reconciler<'a> {
         }
         let needs_job = windows.is_empty() && self.target.model.is_some();
         let is_counted = token_count >= 0;
-        let estimate = || memory_agent_core::tokens::estimate_tokens(text) as i32;
+        let estimate = || memory_agent_core::text::tokens::estimate_tokens(text) as i32;
         let words = (Lexemes::index(self.spi, configuration, text)?, configuration);
         let scope = &self.target.scope;
         let entry = NewEntry::new(id, scope, "fact", "memory", text, words, fact.created_at);

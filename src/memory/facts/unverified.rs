@@ -5,12 +5,12 @@ use crate::memory::language::Phrases;
 use crate::store::extraction::WaitingTurn;
 use crate::store::facts::NearFact;
 use crate::store::reflections::EpisodeTurn;
-use memory_agent_core::earlier::{self, EarlierMessage};
-use memory_agent_core::extract::original_message;
-use memory_agent_core::grounding::{self, Grounds, Sources};
+use memory_agent_core::facts::earlier::{self, EarlierMessage};
+use memory_agent_core::facts::extract::original_message;
+use memory_agent_core::facts::grounding::{self, Grounds, Sources};
+use memory_agent_core::facts::statement_check;
 use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::{ReflectionSettings, UngroundedFacts};
-use memory_agent_core::statement_check;
 
 /// A fact that what was said does not bear out, and why.
 pub struct Unverified {

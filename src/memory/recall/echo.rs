@@ -8,8 +8,8 @@ use crate::pg::prelude::*;
 use crate::store::scope::Layer;
 use crate::store::search::Found;
 use crate::store::{entries, stale};
-use memory_agent_core::echo::normalized;
-use memory_agent_core::rank::RankSettings;
+use memory_agent_core::prompt::echo::normalized;
+use memory_agent_core::rank::pipeline::RankSettings;
 use memory_agent_core::words;
 use std::collections::{HashMap, HashSet};
 

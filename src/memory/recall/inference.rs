@@ -6,7 +6,7 @@ use crate::models;
 use crate::pg::prelude::*;
 use crate::pg::roles;
 use crate::store::candidate_details::{self, Detail};
-use memory_agent_core::rerank_passage::passage;
+use memory_agent_core::rank::rerank_passage::passage;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use std::collections::HashMap;
 

@@ -5,7 +5,7 @@ use crate::memory::recall::pool::Member;
 use crate::memory::recall::request::Request;
 use crate::store::candidate_details::Detail;
 use chrono::{DateTime, TimeDelta, Utc};
-use memory_agent_core::blend::{self, Features, Query, Row};
+use memory_agent_core::rank::blend::{self, Features, Query, Row};
 use pgrx::pg_sys;
 
 /// So long after a time that a question names, what happened then is still talked about.

@@ -22,8 +22,8 @@ use crate::store::models::Kind;
 use crate::store::search::{self, Found, Query};
 use crate::store::stale::Replaced;
 use crate::store::{entries, schema};
-use memory_agent_core::blend::{Features, Weights};
-use memory_agent_core::rank::{self, Candidate, Ranking};
+use memory_agent_core::rank::blend::{Features, Weights};
+use memory_agent_core::rank::pipeline::{self, Candidate, Ranking};
 use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::datetime_support::now;
 use std::cell::Cell;
@@ -195,7 +195,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         candidates[stale].demoted_below.extend(replacement);
     }
     let fused: Vec<(usize, f64)> = members.iter().map(|member| member.fused).enumerate().collect();
-    let mut ranking = rank::finish(&candidates, &fused, logits.as_deref(), &settings);
+    let mut ranking = pipeline::finish(&candidates, &fused, logits.as_deref(), &settings);
     let shown = token_budget::within_budget(request, &details, &episode, &mut ranking);
     trace.times.rank = milliseconds(started);
     LAST.set(Some((now(), trace.times)));

@@ -4,9 +4,9 @@
 use crate::store::scope::Layer;
 use crate::store::search::{Found, FoundRow};
 use crate::store::stale::Replaced;
-use memory_agent_core::fuse::{self, ArmScores};
-use memory_agent_core::rank::RankSettings;
-use memory_agent_core::shares;
+use memory_agent_core::rank::fuse::{self, ArmScores};
+use memory_agent_core::rank::pipeline::RankSettings;
+use memory_agent_core::rank::shares;
 use pgrx::datum::Uuid;
 use std::collections::HashSet;
 

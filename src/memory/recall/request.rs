@@ -9,13 +9,13 @@ use crate::memory::scope_settings;
 use crate::settings::{Effective, Recall, SessionRecall};
 use crate::store::scope::{Archives, Scope};
 use crate::store::{entries, schema};
-use memory_agent_core::echo::Said;
-use memory_agent_core::filter::Filter;
-use memory_agent_core::fuse::FusionSettings;
 use memory_agent_core::limits::{MAX_RERANK_ROWS, MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
-use memory_agent_core::rank::RankSettings;
-use memory_agent_core::words_sought::Sought;
-use memory_agent_core::{score, text};
+use memory_agent_core::prompt::echo::Said;
+use memory_agent_core::rank::filter::Filter;
+use memory_agent_core::rank::fuse::FusionSettings;
+use memory_agent_core::rank::pipeline::RankSettings;
+use memory_agent_core::text::words_sought::Sought;
+use memory_agent_core::{rank::score, text::entry};
 
 /// A row below this probability is dropped while enough others remain.
 const LEAST_PROBABILITY: f64 = 0.05;
@@ -148,11 +148,11 @@ impl Arguments {
         }
         let kinds = strings(self.kinds)?;
         if let Some(unknown) =
-            kinds.iter().flatten().find(|kind| !text::KINDS.contains(&kind.as_str()))
+            kinds.iter().flatten().find(|kind| !entry::KINDS.contains(&kind.as_str()))
         {
             return Err(Error::invalid(
                 format!("unknown kind \"{unknown}\""),
-                format!("Kinds are {}.", text::KINDS.join(", ")),
+                format!("Kinds are {}.", entry::KINDS.join(", ")),
             ));
         }
         let (filter, filter_metadata) = parse_filter(self.filter)?;

@@ -2,8 +2,8 @@
 
 use crate::memory::recall::request::Request;
 use crate::store::candidate_details::Detail;
-use memory_agent_core::budget::{self, BudgetRow};
-use memory_agent_core::rank::{DroppedAt, Ranking};
+use memory_agent_core::rank::budget::{self, BudgetRow};
+use memory_agent_core::rank::pipeline::{DroppedAt, Ranking};
 use pgrx::datum::Uuid;
 
 /// Step 5: the positions that fit the budget. The newest turns of the open episode enter first, up

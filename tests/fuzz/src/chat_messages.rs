@@ -1,9 +1,9 @@
 //! Messages of chats in OpenAI's format: a text that is put in is in the latest text, and nothing else
 //! of the chat changes. Whole requests become requests of Anthropic's, or are refused.
 
-use memory_agent_core::anthropic;
-use memory_agent_core::chat_body::ChatBody;
-use memory_agent_core::chat_messages::ChatMessages;
+use memory_agent_core::llm::anthropic;
+use memory_agent_core::llm::chat_body::ChatBody;
+use memory_agent_core::llm::chat_messages::ChatMessages;
 use serde_json::Value;
 
 pub fn check(data: &[u8]) {

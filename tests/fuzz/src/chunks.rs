@@ -3,9 +3,9 @@
 
 use std::convert::Infallible;
 
-use memory_agent_core::chunk::{Limits, chunks};
-use memory_agent_core::cut::cut_to;
-use memory_agent_core::text::estimate_tokens;
+use memory_agent_core::condense::chunk::{Limits, chunks};
+use memory_agent_core::text::cut::cut_to;
+use memory_agent_core::text::entry::estimate_tokens;
 
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };

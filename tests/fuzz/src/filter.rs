@@ -1,6 +1,6 @@
 //! The filter of recall. A filter that was read and is spelled out is read as the same.
 
-use memory_agent_core::filter::Filter;
+use memory_agent_core::rank::filter::Filter;
 use serde_json::{Value, json};
 
 pub fn check(data: &[u8]) {

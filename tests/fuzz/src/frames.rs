@@ -1,8 +1,8 @@
 //! Frames between PostgreSQL's processes and the model server, in pieces as a socket gives them. What
 //! can be read is written as a frame that is read as the same.
 
-use memory_agent_core::frame::FrameReader;
-use memory_agent_core::protocol::{Frame, PROTOCOL_VERSION, Request, Response, encode};
+use memory_agent_core::wire::frame::FrameReader;
+use memory_agent_core::wire::protocol::{Frame, PROTOCOL_VERSION, Request, Response, encode};
 
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };

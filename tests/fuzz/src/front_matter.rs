@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use memory_agent_core::front_matter::{parse, split, write};
+use memory_agent_core::files::front_matter::{parse, split, write};
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -1,7 +1,7 @@
 //! Facts of an LLM and the turns that they are compared with: any texts are read, in linear time.
 
-use memory_agent_core::grounding::{Grounds, Sources, can_end, can_replace, dated};
-use memory_agent_core::language::Language;
+use memory_agent_core::facts::grounding::{Grounds, Sources, can_end, can_replace, dated};
+use memory_agent_core::text::language::Language;
 use std::sync::LazyLock;
 
 static GERMAN: LazyLock<Language> = LazyLock::new(|| {

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use memory_agent_core::llm_answers::{ApiError, Completion, completion, vectors};
-use memory_agent_core::protocol::Provider;
-use memory_agent_core::retry::retry_after;
+use memory_agent_core::llm::retry::retry_after;
+use memory_agent_core::wire::llm_answers::{ApiError, Completion, completion, vectors};
+use memory_agent_core::wire::protocol::Provider;
 
 pub fn check(data: &[u8]) {
     let text = crate::text(data);

@@ -1,8 +1,10 @@
 //! Answers of LLMs: finding the JSON, mending it, and the checks of each format. The first byte picks
 //! the format. An answer that was accepted is accepted as it is the second time, and is understood.
 
-use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::{contradictions, extract, reconcile, reflect, rewrite, statement_check};
+use memory_agent_core::facts::answers::AnswerFormat;
+use memory_agent_core::facts::{
+    contradictions, extract, reconcile, reflect, rewrite, statement_check,
+};
 
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };

@@ -1,7 +1,7 @@
 //! Memories as Markdown files. The first line of an input is the path. A memory that was read and is
 //! written is, from then on, the same file each time.
 
-use memory_agent_core::markdown::{Memory, VERSION};
+use memory_agent_core::files::markdown::{Memory, VERSION};
 
 pub fn check(data: &[u8]) {
     let (path, text) = crate::two_texts(data);

@@ -1,6 +1,6 @@
 //! Paths of Markdown files: none leaves its directory, and a session is read from its own.
 
-use memory_agent_core::memory_path::{Shelf, of_entry, of_summary, read};
+use memory_agent_core::files::memory_path::{Shelf, of_entry, of_summary, read};
 
 /// What a directory's name of 200 bytes certainly has room for.
 const SHORT: usize = 66;

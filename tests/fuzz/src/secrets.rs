@@ -1,8 +1,8 @@
 //! Secrets in the texts of endpoints: none that is known is left, however it is spelled there. And secrets in texts that
 //! are stored: what was taken out once is not found again, and JSON stays JSON.
 
-use memory_agent_core::redact::mask;
-use memory_agent_core::secrets::{Counts, redacted, redacted_json};
+use memory_agent_core::llm::redact::mask;
+use memory_agent_core::text::secrets::{Counts, redacted, redacted_json};
 
 /// What a server's error is cut to before it is masked, at most.
 const MOST: usize = 4_000;

@@ -1,6 +1,6 @@
 //! Settings that are lists or one of a few names.
 
-use memory_agent_core::triggers;
+use memory_agent_core::text::triggers;
 
 pub fn check(data: &[u8]) {
     let (message, list) = crate::two_texts(data);

@@ -1,8 +1,8 @@
 //! What is signed: two summaries are never the same message, and no row of history passes for a
 //! different one.
 
-use memory_agent_core::history_chain::{Event, hash};
-use memory_agent_core::signature::{digest, key_id, sign, summary_message};
+use memory_agent_core::history::chain::{Event, hash};
+use memory_agent_core::history::signature::{digest, key_id, sign, summary_message};
 
 pub fn check(data: &[u8]) {
     let (at, rest) = crate::two_texts(data);

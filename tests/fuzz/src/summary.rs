@@ -1,6 +1,6 @@
 //! Summaries as models send them: what is around the text goes, the sections are bounded.
 
-use memory_agent_core::summarize::{clean, sections};
+use memory_agent_core::condense::summarize::{clean, sections};
 
 pub fn check(data: &[u8]) {
     let text = crate::text(data);

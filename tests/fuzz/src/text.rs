@@ -1,13 +1,13 @@
 //! Texts of turns and queries: pieces for full-text search, markers, words that ask for the newest,
 //! whether two statements say the same, and how they stand in a prompt.
 
-use memory_agent_core::augment::{MESSAGE_HEADER, original_message};
-use memory_agent_core::facts::{repeats, says_the_same};
-use memory_agent_core::fence;
-use memory_agent_core::language::Language;
-use memory_agent_core::markers;
-use memory_agent_core::repetition::is_repeated;
-use memory_agent_core::text::{lexical_pieces, tsquery_any, without_overlong_words};
+use memory_agent_core::facts::repetition::is_repeated;
+use memory_agent_core::facts::same::{repeats, says_the_same};
+use memory_agent_core::prompt::augment::{MESSAGE_HEADER, original_message};
+use memory_agent_core::prompt::fence;
+use memory_agent_core::text::entry::{lexical_pieces, tsquery_any, without_overlong_words};
+use memory_agent_core::text::language::Language;
+use memory_agent_core::text::markers;
 
 const PIECE_BYTES: usize = 4_000;
 const WORD_BYTES: usize = 300;

@@ -2,9 +2,9 @@
 //! updates in both directions, so what cannot be read is as if it were missing, and what a later version
 //! added is kept.
 
+use crate::condense::shorten::Counted;
+use crate::condense::summarize::Sections;
 use crate::jobs::session_settings::{ExtractionSettings, ReflectionSettings, SummarySettings};
-use crate::shorten::Counted;
-use crate::summarize::Sections;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
@@ -208,7 +208,7 @@ pub struct SavedFact {
     #[serde(default)]
     pub repeated: Vec<String>,
     pub confidence: Option<f32>,
-    /// The word of the [statement check](crate::statement_check), once it was asked.
+    /// The word of the [statement check](crate::facts::statement_check), once it was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked: Option<String>,
 }

@@ -4,13 +4,13 @@
 //! process has, and settings that a later version added are kept. Until 0.2.0 the text search configuration was the
 //! server's alone, and no row has it: then it is the server's.
 
-use crate::chunk;
-use crate::compression::Limits;
-use crate::episodes::EpisodeSettings;
+use crate::condense::chunk;
+use crate::condense::compression::Limits;
+use crate::facts::episodes::EpisodeSettings;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// What becomes of facts that what was said does not bear out, see [`crate::grounding`].
+/// What becomes of facts that what was said does not bear out, see [`crate::facts::grounding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UngroundedFacts {
@@ -22,11 +22,11 @@ pub enum UngroundedFacts {
 }
 
 /// Whether a known fact is replaced or ended only where there is a sign of it, see
-/// [`crate::grounding::can_replace`].
+/// [`crate::facts::grounding::can_replace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplacementCheck {
-    /// Unless the LLM has passed the [probe](crate::reconcile::probe). That asks nothing of a reflection, for which
+    /// Unless the LLM has passed the [probe](crate::facts::reconcile::probe). That asks nothing of a reflection, for which
     /// it is the same as `On`.
     Auto,
     On,
@@ -94,7 +94,7 @@ session_settings! {
         dedup_similarity: f64 = -1.0,
         /// Cosine from which a fact is compared by the LLM; negative means the model's own value.
         reconcile_similarity: f64 = -1.0,
-        /// Most facts that one request compares; 0 leaves it to the [probe](crate::reconcile::probe).
+        /// Most facts that one request compares; 0 leaves it to the [probe](crate::facts::reconcile::probe).
         reconcile_batch: u32 = 0,
         /// Whether markers are detected in the facts.
         detect_markers: bool = true,

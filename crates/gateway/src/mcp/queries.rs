@@ -2,9 +2,9 @@
 
 use super::shapes::{Entry, Event, Found, Kind, Page, Summary};
 use crate::memory::{Memory, MemoryError, Param, column};
-use memory_agent_core::excerpt::excerpts;
-use memory_agent_core::tokens::estimate_tokens;
-use memory_agent_core::words_sought::Sought;
+use memory_agent_core::text::excerpt::excerpts;
+use memory_agent_core::text::tokens::estimate_tokens;
+use memory_agent_core::text::words_sought::Sought;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

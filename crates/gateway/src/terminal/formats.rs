@@ -5,7 +5,7 @@ use super::record::{Clock, Line};
 use super::sources::{Item, Items, Told, chatgpt, claude, claude_code, mcp_memory, mem0};
 use crate::args::Format;
 use chrono::{DateTime, TimeDelta, Utc};
-use memory_agent_core::tokens::estimate_tokens;
+use memory_agent_core::text::tokens::estimate_tokens;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use std::collections::HashMap;

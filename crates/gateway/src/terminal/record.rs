@@ -1,9 +1,9 @@
 //! A memory on its way in or out: a line of JSON on one side, what `memory_import_markdown` reads on the other.
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
-use memory_agent_core::markdown::{Entry, Memory, VERSION, conversation_of};
-use memory_agent_core::raw_json::Json;
-use memory_agent_core::text;
+use memory_agent_core::files::markdown::{Entry, Memory, VERSION, conversation_of};
+use memory_agent_core::text::entry;
+use memory_agent_core::text::raw_json::Json;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -182,7 +182,7 @@ impl Line {
                 "it has no role: user, assistant, system, tool, or memory for a fact".to_owned()
             );
         }
-        text::validate_role(&line.role).map_err(|error| error.to_string())?;
+        entry::validate_role(&line.role).map_err(|error| error.to_string())?;
         if line.content.trim().is_empty() {
             return Err("it has no content".to_owned());
         }

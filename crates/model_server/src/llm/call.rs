@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use memory_agent_core::blame::Blame;
-use memory_agent_core::redact::mask;
-use memory_agent_core::retry::retry_after;
+use memory_agent_core::jobs::blame::Blame;
+use memory_agent_core::llm::redact::mask;
+use memory_agent_core::llm::retry::retry_after;
 
 use super::base_url::BaseUrl;
 use super::endpoint::{Attempt, EndpointState, Endpoints};

@@ -1,8 +1,8 @@
 //! The whole of one question: calls in the endpoint's dialect, the check of the answer, and one
 //! round in which the model may correct it.
 
-use memory_agent_core::answers::{AnswerError, AnswerFormat, ChatMessage, ChatRole};
-use memory_agent_core::prompts;
+use memory_agent_core::facts::answers::{AnswerError, AnswerFormat, ChatMessage, ChatRole};
+use memory_agent_core::llm::questions;
 use thiserror::Error;
 
 use super::call::{CallFailure, EndpointClient};
@@ -175,7 +175,7 @@ impl Rejection {
     fn asks_again(&self) -> ChatMessage {
         match self {
             Self::WrongShape(error) => {
-                ChatMessage::new(ChatRole::User, prompts::repair(&error.to_string()))
+                ChatMessage::new(ChatRole::User, questions::repair(&error.to_string()))
             }
             Self::Refusal(reason) | Self::Incomplete(reason) | Self::Unsaid(reason) => {
                 ChatMessage::new(

@@ -1,8 +1,8 @@
 //! The whole of one conversation's next answer. Unlike a question of ours (`chat.rs`) it is passed
 //! on and taken as it comes: there is no format, and the model is not asked again.
 
-use memory_agent_core::answers::AnswerFormat;
-use memory_agent_core::chat_body::offers_tools;
+use memory_agent_core::facts::answers::AnswerFormat;
+use memory_agent_core::llm::chat_body::offers_tools;
 use serde_json::{Map, Value};
 
 use super::call::EndpointClient;

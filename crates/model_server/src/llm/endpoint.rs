@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use memory_agent_core::blame::{Blame, Evidence};
-use memory_agent_core::breaker::Breaker;
-use memory_agent_core::rate::RateLimit;
-use memory_agent_core::retry::back_off;
+use memory_agent_core::jobs::blame::{Blame, Evidence};
+use memory_agent_core::llm::breaker::Breaker;
+use memory_agent_core::llm::rate::RateLimit;
+use memory_agent_core::llm::retry::back_off;
 use sha2::{Digest, Sha256};
 use tokio::sync;
 

@@ -1,7 +1,7 @@
 //! The harmless request that tests an endpoint: a few tokens to the same model, with the same key, about nothing.
 
-use memory_agent_core::answers::{AnswerFormat, ChatMessage, ChatRole};
-use memory_agent_core::blame::HARMLESS;
+use memory_agent_core::facts::answers::{AnswerFormat, ChatMessage, ChatRole};
+use memory_agent_core::jobs::blame::HARMLESS;
 
 use super::base_url::BaseUrl;
 use super::providers::{self, ChatCall, Messages, Wire};

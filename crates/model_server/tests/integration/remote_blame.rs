@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memory_agent_core::blame::HARMLESS;
+use memory_agent_core::jobs::blame::HARMLESS;
 use memory_agent_model_server::protocol::{
     BreakerState, ChatFailureKind, ChatOutcome, Endpoint, Request, Response,
 };

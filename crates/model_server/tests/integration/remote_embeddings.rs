@@ -1,7 +1,7 @@
 //! Embeddings of a model behind HTTP: what is sent, which answers are accepted, what is kept.
 
 use base64::Engine as _;
-use memory_agent_core::blame::HARMLESS;
+use memory_agent_core::jobs::blame::HARMLESS;
 use memory_agent_model_server::protocol::{
     Endpoint, ErrorCode, ModelKind, ModelRef, Provider, Purpose, RemoteEmbedder, Request, Response,
 };

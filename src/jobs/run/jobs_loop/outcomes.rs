@@ -5,7 +5,7 @@ use crate::jobs::prelude::*;
 use crate::jobs::run::jobs_loop::{Blocked, Due, JobsLoop};
 use crate::jobs::run::pause::LONGEST_PAUSE;
 use crate::jobs::step::SLOW_DELAY;
-use memory_agent_core::retry;
+use memory_agent_core::llm::retry;
 
 /// When a job is tried again whose rows another transaction has locked: first, and at last.
 pub(super) const BUSY_DELAY: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 
 use super::Fault;
 use super::http::Request;
-use memory_agent_core::blame::HARMLESS;
+use memory_agent_core::jobs::blame::HARMLESS;
 use serde_json::{Value, json};
 use std::time::{Instant, SystemTime};
 

@@ -303,7 +303,7 @@ impl Subject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memory_agent_core::facts::says_the_same;
+    use memory_agent_core::facts::same::says_the_same;
     use std::collections::BTreeSet;
 
     #[test]

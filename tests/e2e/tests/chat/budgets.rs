@@ -3,7 +3,7 @@
 
 use super::random::Random;
 use super::scene::{Session, said, scene};
-use memory_agent_core::fence;
+use memory_agent_core::prompt::fence;
 use memory_agent_e2e::memory::run;
 use memory_agent_e2e::{Json, expect_error, json, sqlstate};
 

@@ -1,7 +1,7 @@
 //! Prompts of `memory_augment` and `memory_chat` with texts in them that try to be more than data.
 
 use crate::scene::{Session, said, scene};
-use memory_agent_core::augment::original_message;
+use memory_agent_core::prompt::augment::original_message;
 use memory_agent_e2e::injections::{forms, is_memory, lines_of_fence};
 use memory_agent_e2e::memory::run;
 use memory_agent_e2e::{Json, json};

@@ -3,7 +3,7 @@
 
 use super::random::Random;
 use super::{Archive, EARLIER, MEMORIES, SUMMARY, block, context, messages, reader, summarize};
-use memory_agent_core::fence;
+use memory_agent_core::prompt::fence;
 use memory_agent_e2e::memory::{ingest, ingest_all, replace_fact_of, run, value};
 use memory_agent_e2e::{Client, Cluster, Json, json, shared, sqlstate};
 use std::collections::HashSet;

@@ -2,8 +2,8 @@
 //! the model reads.
 
 use super::{Archive, MEMORIES, block, context, messages};
-use memory_agent_core::augment::original_message;
-use memory_agent_core::fence;
+use memory_agent_core::prompt::augment::original_message;
+use memory_agent_core::prompt::fence;
 use memory_agent_e2e::memory::{ingest, run, value};
 use memory_agent_e2e::{Client, Json, Uuid, json, shared};
 

@@ -1,7 +1,7 @@
 //! Prompts of `memory_context` and `memory_load` with texts in them that try to be more than data.
 
 use super::{Archive, context, messages, recount, summarize};
-use memory_agent_core::fence;
+use memory_agent_core::prompt::fence;
 use memory_agent_e2e::injections::{forms, is_memory, lines_of_fence};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Client, Json, Uuid, json, shared};

@@ -1,7 +1,7 @@
 //! What is in a context, and in which order: summary, memories, turns, the current message.
 
 use super::{context, messages, recount};
-use memory_agent_core::fence;
+use memory_agent_core::prompt::fence;
 use memory_agent_e2e::memory::{ingest, ingest_all, run, undated, value};
 use memory_agent_e2e::{Client, expect_error, shared};
 

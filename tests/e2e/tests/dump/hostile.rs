@@ -37,7 +37,8 @@ fn say(client: &mut Client) {
     for (number, text) in TEXTS.iter().enumerate() {
         let name = &text[..text.len().min(text.floor_char_boundary(200))];
         // No id has control or invisible characters.
-        let is_refused = |sign: char| memory_agent_core::ids::check(&format!("a{sign}a")).is_err();
+        let is_refused =
+            |sign: char| memory_agent_core::text::ids::check(&format!("a{sign}a")).is_err();
         let id = name.replace(is_refused, " ").trim().to_owned();
         client.execute("SELECT set_config('memory_agent.user_id', $1, false)", &[&id]).unwrap();
         let metadata = json!({"name": name, name: {"key": [name, {name: null}]}});

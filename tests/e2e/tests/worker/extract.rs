@@ -161,8 +161,8 @@ fn what_recall_injected_is_not_extracted_again() {
     let mut scene = Scene::start(echo);
     let augmented = format!(
         "{}\n- [memory] User owns 668 submarines.\n\n{} Do I own a bike?",
-        memory_agent_core::augment::MEMORY_HEADER,
-        memory_agent_core::augment::MESSAGE_HEADER
+        memory_agent_core::prompt::augment::MEMORY_HEADER,
+        memory_agent_core::prompt::augment::MESSAGE_HEADER
     );
     scene.say_and_wait(&augmented);
     assert_eq!(extracted_texts(&scene), [["Do I own a bike?"]]);

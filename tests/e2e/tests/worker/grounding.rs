@@ -149,10 +149,10 @@ fn what_becomes_of_ungrounded_facts_is_a_setting() {
     assert_eq!(scene.facts(), [TRUE, FALSE]);
 }
 
-/// The forms of `crates/core/src/grounding/injections.txt`, with an LLM that obeys them.
+/// The forms of `crates/core/src/facts/grounding/injections.txt`, with an LLM that obeys them.
 #[test]
 fn what_an_injection_wants_to_be_stored_is_no_memory() {
-    let lines = include_str!("../../../../crates/core/src/grounding/injections.txt")
+    let lines = include_str!("../../../../crates/core/src/facts/grounding/injections.txt")
         .lines()
         .filter(|line| !line.starts_with("# "));
     let cases: Vec<(String, &str)> = lines

@@ -1,6 +1,6 @@
 //! Requests for Anthropic's messages. Reference: <https://docs.anthropic.com/en/api/messages>.
 
-use memory_agent_core::answers::{ChatMessage, ChatRole};
+use memory_agent_core::facts::answers::{ChatMessage, ChatRole};
 use reqwest::header::HeaderValue;
 use serde_json::{Map, Value};
 

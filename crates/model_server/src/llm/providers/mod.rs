@@ -1,13 +1,13 @@
 //! The shapes of requests, one file a provider. Everything here is translation: nothing is sent,
-//! and nothing is decided. Answers are read by `memory_agent_core::llm_answers`.
+//! and nothing is decided. Answers are read by `memory_agent_core::wire::llm_answers`.
 
 mod anthropic;
 mod azure;
 mod openai;
 
-use memory_agent_core::answers::{AnswerFormat, ChatMessage};
-use memory_agent_core::anthropic::Untranslatable;
-pub use memory_agent_core::llm_answers::{ApiError, Completion, Finish, completion, vectors};
+use memory_agent_core::facts::answers::{AnswerFormat, ChatMessage};
+use memory_agent_core::llm::anthropic::Untranslatable;
+pub use memory_agent_core::wire::llm_answers::{ApiError, Completion, Finish, completion, vectors};
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use serde_json::{Map, Value};
@@ -49,7 +49,7 @@ pub fn body(
             fields.insert("messages".to_owned(), messages.into());
             Ok(fields)
         }
-        Provider::Anthropic => memory_agent_core::anthropic::request(messages, fields),
+        Provider::Anthropic => memory_agent_core::llm::anthropic::request(messages, fields),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests for OpenAI's chat completions and embeddings, which Ollama, llama.cpp, vLLM and many
 //! more offer under the same paths. Reference: <https://platform.openai.com/docs/api-reference>.
 
-use memory_agent_core::answers::{ChatMessage, ChatRole};
+use memory_agent_core::facts::answers::{ChatMessage, ChatRole};
 use reqwest::header::HeaderValue;
 use serde_json::{Map, Value, json};
 

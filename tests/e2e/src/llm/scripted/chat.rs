@@ -3,8 +3,8 @@
 
 use super::{Reading, ScriptedModel};
 use crate::llm::Call;
-use memory_agent_core::augment::{MEMORY_HEADER, original_message};
-use memory_agent_core::fence;
+use memory_agent_core::prompt::augment::{MEMORY_HEADER, original_message};
+use memory_agent_core::prompt::fence;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

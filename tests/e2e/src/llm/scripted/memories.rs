@@ -2,7 +2,7 @@
 
 use super::{CONFIDENCE, ScriptedModel, statement};
 use crate::llm::{Call, Change, Document, Statement};
-use memory_agent_core::markers;
+use memory_agent_core::text::markers;
 use serde_json::{Value, json};
 
 /// What an episode says last on a topic.

@@ -2,8 +2,8 @@
 
 use super::{Reading, ScriptedModel};
 use crate::llm::{Call, Statement, Summary, number_after, tokens};
-use memory_agent_core::language::Language;
-use memory_agent_core::summarize::Sections;
+use memory_agent_core::condense::summarize::Sections;
+use memory_agent_core::text::language::Language;
 use serde_json::Value;
 
 /// Most items of a section.

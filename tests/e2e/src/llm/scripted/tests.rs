@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::llm::{Fault, Summary, SummaryKind, tokens};
-use memory_agent_core::answers::{AnswerFormat, ChatMessage, ChatRole};
-use memory_agent_core::contradictions::{self, Recalled};
-use memory_agent_core::extract::{self, PendingTurn};
-use memory_agent_core::reconcile::{self, DatedFact, Plan};
-use memory_agent_core::reflect::{self, EpisodeTurn, PriorFact};
-use memory_agent_core::rewrite;
-use memory_agent_core::summarize::{self, Ask, ContentType, Material, Said, SummaryPrompt};
+use memory_agent_core::condense::summarize::{
+    self, Ask, ContentType, Material, Said, SummaryPrompt,
+};
+use memory_agent_core::facts::answers::{AnswerFormat, ChatMessage, ChatRole};
+use memory_agent_core::facts::contradictions::{self, Recalled};
+use memory_agent_core::facts::extract::{self, PendingTurn};
+use memory_agent_core::facts::reconcile::{self, DatedFact, Plan};
+use memory_agent_core::facts::reflect::{self, EpisodeTurn, PriorFact};
+use memory_agent_core::facts::rewrite;
 use serde_json::{Value, json};
 
 const DAY: &str = "2024-05-03";

@@ -1,7 +1,7 @@
 //! What talks hold, and that a model of them is possible: their statements are told apart.
 
 use super::*;
-use memory_agent_core::facts::says_the_same;
+use memory_agent_core::facts::same::says_the_same;
 
 fn talks() -> impl Iterator<Item = Talk> {
     (0..200).map(|seed| Talk::generate(&mut Dice::of(seed), "r1"))

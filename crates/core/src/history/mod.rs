@@ -1,0 +1,4 @@
+//! The seal of the history.
+
+pub mod chain;
+pub mod signature;
