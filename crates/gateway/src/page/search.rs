@@ -106,7 +106,7 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
         div #found {
             @match &found {
                 Some((explained, texts, openings)) => (results(question.unwrap_or_default(), explained, texts, openings)),
-                None => p.muted { "Ask as you would ask a person. Each answer says how sure it is, and why." }
+                None => p.muted { "Ask as you would ask a person. Each answer says how likely it is, and why." }
             }
         }
     };

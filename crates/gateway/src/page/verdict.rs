@@ -1,18 +1,18 @@
 //! What a probability is worth, in words. With the learned ranking, of a hundred memories with a relevance of .3 about
 //! thirty answer the question (docs/ranking.md, "What a probability is worth"). Of questions that have nothing to do
-//! with a memory, no more than one in twenty finds something that reaches [`SURE`], whatever the size of the memory.
+//! with a memory, no more than one in twenty finds something that reaches [`LIKELY`], whatever the size of the memory.
 //! [`MAYBE`] is what at least 95 of 100 questions with an answer reach, but in the largest memories; below it, fewer
 //! than one in ten answers.
 
 use std::collections::HashSet;
 
-const SURE: f64 = 0.3;
+const LIKELY: f64 = 0.3;
 const MAYBE: f64 = 0.1;
 
 /// Whether a memory answers a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Sure,
+    Likely,
     Maybe,
     Unrelated,
 }
@@ -20,7 +20,7 @@ pub enum Verdict {
 impl Verdict {
     pub fn of(probability: f64) -> Self {
         match probability {
-            sure if sure >= SURE => Self::Sure,
+            likely if likely >= LIKELY => Self::Likely,
             maybe if maybe >= MAYBE => Self::Maybe,
             _ => Self::Unrelated,
         }
@@ -29,7 +29,7 @@ impl Verdict {
     /// The word that the style sheet knows.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Sure => "sure",
+            Self::Likely => "likely",
             Self::Maybe => "maybe",
             Self::Unrelated => "unrelated",
         }
@@ -37,7 +37,7 @@ impl Verdict {
 
     pub fn in_words(self) -> &'static str {
         match self {
-            Self::Sure => "Sure",
+            Self::Likely => "Likely",
             Self::Maybe => "Maybe",
             Self::Unrelated => "Probably unrelated",
         }
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn probabilities_in_words() {
         for (probability, verdict) in [
-            (1.0, Verdict::Sure),
-            (0.3, Verdict::Sure),
+            (1.0, Verdict::Likely),
+            (0.3, Verdict::Likely),
             (0.299, Verdict::Maybe),
             (0.1, Verdict::Maybe),
             (0.099, Verdict::Unrelated),

@@ -140,13 +140,13 @@ fn a_search_says_when_it_is_less_certain() {
     let looked = || read(&Reader::of(&gateway("known_certain", Some("ann"))).page(path));
     let notice = "were not read closely this time";
     let usual = looked();
-    assert!(usual.contains("Sure") && !usual.contains(notice), "{usual}");
+    assert!(usual.contains("Likely") && !usual.contains(notice), "{usual}");
     set(&mut client, "SET memory_agent.rerank = off");
     assert!(looked().contains(notice), "{}", looked());
     // Other rankings have no probabilities.
     set(&mut client, "SET memory_agent.ranking = weighted");
     let weighted = looked();
-    assert!(weighted.contains("Lena is allergic") && !weighted.contains("Sure"), "{weighted}");
+    assert!(weighted.contains("Lena is allergic") && !weighted.contains("Likely"), "{weighted}");
 }
 
 /// A ZIP archive with these files.

@@ -79,7 +79,7 @@ fn search_shows_the_parts_of_scores_and_what_was_left_out() {
     assert!(found.contains("allergic to hazelnuts"), "{found}");
     let reason = "Left out: it is too improbable that it answers the question.";
     assert!(left_out.contains(reason), "what was dropped, and why: {left_out}");
-    let verdicts = ["Sure", "Maybe", "Probably unrelated"];
+    let verdicts = ["Likely", "Maybe", "Probably unrelated"];
     assert!(verdicts.iter().any(|verdict| found.contains(verdict)), "a verdict: {found}");
     assert!(found.contains("Both say “Lena”"), "{found}");
     for part in
