@@ -33,7 +33,7 @@ enum Kind {
     Interruption(&'static str),
 }
 
-const FORMS: [Form; 37] = [
+const FORMS: [Form; 40] = [
     form("Claude Code", Kind::Element("system-reminder")),
     form("Claude Code", Kind::Element("command-name")),
     form("Claude Code", Kind::Element("command-message")),
@@ -88,7 +88,16 @@ const FORMS: [Form; 37] = [
         ),
     ),
     form("Codex", Kind::Task("You are performing a CONTEXT CHECKPOINT", "handoff summary")),
+    form(
+        "LibreChat",
+        Kind::Task("Provide a concise, 5-word-or-less title for the", "\n\nConversation:\n"),
+    ),
+    form(
+        "LibreChat",
+        Kind::Task("Analyze this conversation and provide:\n1. The detected", "\n\nUser: "),
+    ),
     form("Open WebUI", Kind::Task("### Task:", "<chat_history>")),
+    form("Open WebUI", Kind::Task("### Task:\nSummarize the", "\n### Messages Being Compacted:\n")),
     form("Open WebUI", Kind::Preface(FOUND, "</context>")),
     form("Open WebUI", Kind::Wrapper("user_query")),
 ];
@@ -289,6 +298,8 @@ mod tests {
             "[a for b] Results:",
             "[ERROR] You did it",
             "### Task:\nWater the plants.",
+            "### Task:\nSummarize the letter.",
+            "Analyze this conversation and provide: what she wants.",
             "What does <system-reminder> mean?",
             "It ends with `</environment_details>`.",
             "It prints </environment_details>",
@@ -369,6 +380,9 @@ mod tests {
             "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n- An <analysis> and a <summary> block.",
             "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.",
             "Summarize this session for continuation. Be concise.\n\nConversation:\n[User]: Hi.",
+            "Provide a concise, 5-word-or-less title for the conversation.\n\nConversation:\nUser: Hi.",
+            "Analyze this conversation and provide:\n1. The detected language\n2. A title\n\nUser: Hi.",
+            "### Task:\nSummarize the history.\n\n### Messages Being Compacted:\nUSER: Hi.",
         ] {
             assert!(is_task(task) && said(&[task]).is_empty(), "{task}");
         }

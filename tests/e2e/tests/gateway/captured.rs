@@ -1,5 +1,5 @@
-//! What real clients send, as `tests/clients` captured it: what of it is remembered, in which session, and what models
-//! are told. The table of clients in docs/gateway.md is made of it.
+//! What real clients send, as `tests/clients` captured it or their source has it: what of it is remembered, in which
+//! session, and what models are told. The table of clients in docs/gateway.md is made of it.
 
 use crate::http::send;
 use crate::libraries::{answers_of, path_of};
@@ -11,15 +11,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
-const KNOWN: &str = "Lena is allergic to hazelnuts.";
+pub const KNOWN: &str = "Lena is allergic to hazelnuts.";
 /// Where clients name their conversation.
-const SESSIONS: [&str; 2] = ["x-claude-code-session-id", "session-id"];
+const SESSIONS: [&str; 4] =
+    ["x-claude-code-session-id", "session-id", "x-openwebui-chat-id", "x-memory-id"];
 /// Requests of agents of the client's: the others that are not the user's get no memories.
 const AGENTS: &str = "what agents of the client's are told";
 const SUMMARY: &str = "the summary of a conversation";
 
-fn fixtures() -> Vec<Json> {
-    let folder = fs::read_dir("../clients/captured").unwrap();
+/// The fixtures of a folder, by the names of the clients.
+pub fn fixtures(folder: &str) -> Vec<Json> {
+    let folder = fs::read_dir(format!("../clients/{folder}")).unwrap();
     let mut fixtures: Vec<Json> = folder
         .map(|file| serde_json::from_slice(&fs::read(file.unwrap().path()).unwrap()).unwrap())
         .collect();
@@ -27,12 +29,31 @@ fn fixtures() -> Vec<Json> {
     fixtures
 }
 
-fn list(value: &Json) -> &[Json] {
+pub fn list(value: &Json) -> &[Json] {
     value.as_array().unwrap()
 }
 
-fn text(value: &Json) -> &str {
+pub fn text(value: &Json) -> &str {
     value.as_str().unwrap()
+}
+
+pub fn headers_of(request: &Json) -> Vec<(&str, &str)> {
+    let headers = request["headers"].as_object().unwrap();
+    headers.iter().map(|(name, value)| (name.as_str(), text(value))).collect()
+}
+
+/// The version of a client, and where its requests are from, if it did not run.
+pub fn version_of(fixture: &Json) -> String {
+    let from = fixture["from"].as_str().map(|from| format!(", {from}"));
+    format!("{}{}", text(&fixture["version"]), from.unwrap_or_default())
+}
+
+/// The rows of a table in docs/gateway.md.
+pub fn rows_below(heading: &str) -> Vec<&'static str> {
+    let docs = include_str!("../../../../docs/gateway.md");
+    let below = docs.split_once(&format!("### {heading}\n")).expect("the section").1;
+    let table = below.lines().skip_while(|line| !line.starts_with('|'));
+    table.take_while(|line| line.starts_with('|')).skip(2).collect()
 }
 
 /// What came of a conversation: how its session is recognised, and which requests are not the user's.
@@ -64,10 +85,7 @@ fn replay(name: &str, talk: &Json, seen: &mut Seen) {
         let (path, body) = (text(&request["path"]), request["body"].to_string());
         let answer = request["says"].as_str();
         *says.lock().unwrap_or_else(PoisonError::into_inner) = answer.map(str::to_owned);
-        let headers = request["headers"].as_object().unwrap();
-        let headers: Vec<(&str, &str)> =
-            headers.iter().map(|(name, value)| (name.as_str(), text(value))).collect();
-        let mut reply = send(gateway.address(), "POST", path, &headers, &body);
+        let mut reply = send(gateway.address(), "POST", path, &headers_of(request), &body);
         assert_eq!((reply.status, reply.header("x-memory-failed")), (200, None), "{place}");
         let shown = reply.rest().unwrap();
         let mut words = answer.unwrap_or_default().split(' ');
@@ -153,7 +171,7 @@ fn pinned(package: &str) -> Option<String> {
 #[test]
 fn the_docs_say_what_was_tried_of_every_client() {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
-    for fixture in fixtures() {
+    for fixture in fixtures("captured") {
         let (client, version) = (text(&fixture["client"]), text(&fixture["version"]));
         let mut seen = Seen::default();
         for (number, talk) in list(&fixture["conversations"]).iter().enumerate() {
@@ -169,7 +187,8 @@ fn the_docs_say_what_was_tried_of_every_client() {
             false => words.join(", "),
         };
         rows.push(format!(
-            "| {client} | {version}{} | {} | {} | {} | {} |",
+            "| {client} | {}{} | {} | {} | {} | {} |",
+            version_of(&fixture),
             if pinned.is_some() { ", runs in CI" } else { "" },
             joined(seen.protocols.iter().copied().collect()),
             joined(seen.sessions.iter().map(String::as_str).collect()),
@@ -178,13 +197,6 @@ fn the_docs_say_what_was_tried_of_every_client() {
         ));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let docs = include_str!("../../../../docs/gateway.md");
-    let table = docs.split_once("### Clients that were tried\n").expect("the section").1;
-    let written: Vec<&str> = table
-        .lines()
-        .skip_while(|line| !line.starts_with('|'))
-        .take_while(|line| line.starts_with('|'))
-        .skip(2)
-        .collect();
+    let written = rows_below("Clients that were tried");
     assert_eq!(written, rows, "write:\n{}", rows.join("\n"));
 }

@@ -1,5 +1,6 @@
 //! `memory-agent mcp` and `/mcp`, as programs that speak MCP see them.
 
+mod captured;
 mod clients;
 mod config;
 mod http;
