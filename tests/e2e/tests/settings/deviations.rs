@@ -93,7 +93,7 @@ prompt_stale_sources | chat context | its effect
 prompt_tokenizer | context | its effect
 purge_after | background lifecycle worker | its effect: rows that are purged while the test runs
 query_rewrite | chat worker | its effect; in worker, every question that an agent's endpoint gets
-ranking | recall | weighted: the arithmetic of that formula, which ships as the choice of those who want fixed weights
+ranking | page recall | weighted: the arithmetic of that formula, which ships as the choice of those who want fixed weights; what the page says with it
 read_contradiction_check | chat erase worker | its effect; in worker, every question that an agent's endpoint gets
 recall_scope | recall window | its effect, and what a window has left
 recency_days | recall | its effect
@@ -105,7 +105,7 @@ reconcile_similarity | settings | its effect
 reflection | reflection worker | its effect
 relevance_threshold | chat context worker | its effect; -1, where whatever is found is to be in the prompt
 replacement_check | reflection worker | its effect, and without the probe: that a set value asks none
-rerank | chat context inference isolation lifecycle model_change processes properties recall reflection settings upgrade window | off, where a test is about another step or about words, and rows come in an order that it knows; its effect
+rerank | chat context inference isolation lifecycle model_change page processes properties recall reflection settings upgrade window | off, where a test is about another step or about words, and rows come in an order that it knows; its effect; what the page says without it
 rerank_max_query_chars | recall | its effect
 rerank_model | background chat settings summaries | none, where only jobs run and a model would cost time; its effect
 rerank_rows | context recall | its effect; 100, where a test compares what every candidate gets
