@@ -275,7 +275,7 @@ def conversation(options, what, way, tool, typed):
             gateway.terminate()
         for folder in (run.home, run.work):
             shutil.rmtree(folder, ignore_errors=True)
-    scrub = Scrub([(str(run.work), "/work"), (str(run.home), "/home/ann"), (str(run.folder), "/client")], typed)
+    scrub = Scrub([(str(run.work), "/home/ann/project"), (str(run.home), "/home/ann"), (str(run.folder), "/client")], typed)
     asked = [scrub.request(request) for request in recorder.requests if request["says"] or request["calls"]]
     answers = [request.get("says") for request in asked if not why_not(request) and request.get("says")]
     for words in {WORDS, AFTER_TOOL} & set(answers):

@@ -54,7 +54,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// A value that begins as JSON and is none.
+/// A value that begins as JSON and is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its content is not valid JSON")]
 pub struct NotJson;

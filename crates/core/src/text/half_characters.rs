@@ -77,7 +77,7 @@ fn with_halves(json: &str, other: impl Fn(u32) -> char) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// The number in an escape `\uXXXX` that begins here.
+/// The number in an escape, `\u` and four hexadecimal digits, that begins here.
 fn unit(json: &str, at: usize) -> Option<u32> {
     let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
     u32::from_str_radix(digits, 16).ok().filter(|_| digits.bytes().all(|b| b.is_ascii_hexdigit()))

@@ -1,4 +1,4 @@
-//! What somebody sees of whom nothing is remembered yet: three ways to begin.
+//! The first screen of a user without memories: three ways to begin.
 
 use super::request::Asked;
 use maud::{Markup, html};

@@ -51,7 +51,7 @@ pub enum Sort {
 
 impl Chosen {
     /// # Errors
-    /// That a time is none.
+    /// The time is invalid.
     pub fn read(query: &Fields) -> Result<Self, Trouble> {
         let text = |name: &str| query.get(name).map(str::trim).filter(|text| !text.is_empty());
         let own = |name: &str| text(name).map(str::to_owned);

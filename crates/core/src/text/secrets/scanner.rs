@@ -127,7 +127,7 @@ impl<'a> Scanner<'a> {
         let mut pieces = 1;
         while pieces < 5 && self.bytes.get(end) == Some(&b'.') {
             let next = self.run(end + 1, is_of_token);
-            // The full stop behind it is none of it.
+            // The full stop behind it is not a part of it.
             if next - end < 10 {
                 break;
             }
