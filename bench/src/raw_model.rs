@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::environment::Environment;
-use memory_agent_model_server::config::ModelConfig;
+use memory_agent_model_server::engine::config::ModelConfig;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use memory_agent_model_server::{Engine, EngineOptions};
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
--- Changing the embedding model (src/memory/model_registry.rs).
+-- Changing the embedding model (src/memory/scope/model_registry.rs).
 
 CREATE FUNCTION memory_use_embedding_model(name text)
     RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE

@@ -1,11 +1,11 @@
 //! `memory_add`: a statement stored as a fact at once, or as the source of facts that an LLM is to find in it.
 
 use crate::api::prelude::*;
-use crate::memory::checks::check_fact_key;
-use crate::memory::endpoints;
 use crate::memory::facts::addition::add;
-use crate::memory::scope_settings;
-use crate::memory::turn::Turn;
+use crate::memory::scope::checks::check_fact_key;
+use crate::memory::scope::endpoints;
+use crate::memory::scope::scope_settings;
+use crate::memory::texts::turn::Turn;
 use crate::pg::sql_types::without_nulls;
 use crate::settings::Extraction;
 

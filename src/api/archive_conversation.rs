@@ -2,8 +2,8 @@
 
 use crate::api::prelude::*;
 use crate::api::window;
-use crate::memory::archived_conversation::{Archived, archive_conversation};
-use crate::memory::prepare::embedder;
+use crate::memory::summaries::archived_conversation::{Archived, archive_conversation};
+use crate::memory::texts::prepare::embedder;
 
 #[pg_extern(sql = false)]
 fn memory_archive(

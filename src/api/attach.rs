@@ -2,14 +2,14 @@
 //! the writers of the table write memory, so only administrators make one, and only on tables of theirs.
 
 use crate::api::prelude::*;
-use crate::memory::endpoints;
+use crate::memory::scope::endpoints;
 use crate::pg::{condition, sql_types};
 use crate::settings::{Identity, IdentityMode, LlmLimits};
-use crate::store::attached_entries as entries;
-use crate::store::attached_jobs::{self as jobs, Extent};
-use crate::store::attached_tables::{self as tables, Place, Table};
-use crate::store::attachments::{self, Definition, Embed, JsonPlace, Listed, Reading};
-use crate::store::entries::new_id;
+use crate::store::attach::attached_entries as entries;
+use crate::store::attach::attached_jobs::{self as jobs, Extent};
+use crate::store::attach::attached_tables::{self as tables, Place, Table};
+use crate::store::attach::attachments::{self, Definition, Embed, JsonPlace, Listed, Reading};
+use crate::store::rows::entries::new_id;
 use memory_agent_core::row_json::{Path, RoleMap};
 
 /// As 0.1.0 and 0.2.0 knew it.

@@ -1,10 +1,10 @@
 //! The trigger function of attached tables: its arguments, and which statement it was called for.
 
 use crate::api::prelude::*;
-use crate::memory::attached_statement::Statement;
+use crate::memory::ingest::attached_statement::Statement;
 use crate::pg::trigger_rows::{self, TriggerRows};
 use crate::settings::Effective;
-use crate::store::attached_tables::Place;
+use crate::store::attach::attached_tables::Place;
 use crate::store::queue;
 use pgrx::heap_tuple::PgHeapTuple;
 use pgrx::pgbox::AllocatedByPostgres;

@@ -5,8 +5,8 @@
 
 use crate::api::prelude::*;
 use crate::api::prompt_limit;
-use crate::memory::augment::{Wanted, put_memories};
-use crate::store::erasures::Erasures;
+use crate::memory::chat::augment::{Wanted, put_memories};
+use crate::store::changes::erasures::Erasures;
 use memory_agent_core::llm::chat_body::ChatBody;
 use serde_json::Value;
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 //! LLM or extraction was off, is queued now.
 
 use crate::api::prelude::*;
-use crate::memory::{backfill, endpoints};
+use crate::memory::{backfill, scope::endpoints};
 
 #[pg_extern(sql = false)]
 fn memory_backfill(

@@ -1,7 +1,7 @@
 //! The turns of `memory_ingest_batch`, read from their jsonb array.
 
 use crate::api::prelude::*;
-use crate::memory::turn::Turn;
+use crate::memory::texts::turn::Turn;
 use crate::pg::sql_types::without_nulls;
 use memory_agent_core::limits::MAX_TURNS;
 use pgrx::pg_sys::panic::CaughtError;

@@ -5,7 +5,7 @@ use crate::api::prelude::*;
 use crate::memory::chat::{Said, converse};
 use crate::memory::llm::{self, Llm};
 use crate::settings::LlmLimits;
-use crate::store::erasures::Erasures;
+use crate::store::changes::erasures::Erasures;
 use memory_agent_core::limits::MODEL_BYTES;
 use memory_agent_core::llm::anthropic;
 

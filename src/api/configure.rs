@@ -2,7 +2,7 @@
 //! used from.
 
 use crate::api::prelude::*;
-use crate::memory::configure::{configure, document};
+use crate::memory::scope::configure::{configure, document};
 
 #[pg_extern(sql = false)]
 fn memory_configure(

@@ -3,10 +3,10 @@
 
 use crate::api::prelude::*;
 use crate::api::search_archive::check_limit;
-use crate::memory::documents::{Document, check_title, check_type, singular};
-use crate::memory::secrets;
-use crate::memory::turn::check_metadata;
-use crate::store::archives::{self, Listed};
+use crate::memory::changes::documents::{Document, check_title, check_type, singular};
+use crate::memory::texts::secrets;
+use crate::memory::texts::turn::check_metadata;
+use crate::store::summaries::archives::{self, Listed};
 
 /// Documents that are listed when no limit is given.
 const DEFAULT_LISTED: i32 = 10;

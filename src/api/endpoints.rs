@@ -5,7 +5,7 @@
 use crate::api::prelude::*;
 use crate::identity::grants;
 use crate::settings::providers::{NamedEndpoint, PROVIDERS};
-use crate::store::endpoints::{self, Listed};
+use crate::store::llm::endpoints::{self, Listed};
 use memory_agent_core::limits::{MODEL_BYTES, WORD_BYTES};
 use memory_agent_core::llm::endpoint::{host, is_name};
 

@@ -3,10 +3,10 @@
 
 use crate::api::prelude::*;
 use crate::api::window;
-use crate::memory::follow_ups;
+use crate::memory::texts::follow_ups;
 use crate::models::client;
 use crate::pg::spi;
-use crate::store::erase::{self as store, Target};
+use crate::store::changes::erase::{self as store, Target};
 
 /// As 0.2.0 and older versions declare it.
 #[pg_extern(sql = false)]

@@ -6,7 +6,7 @@ use crate::api::prelude::*;
 use crate::api::recall::recalling;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled, last_times};
-use crate::store::scope::Layer;
+use crate::store::rows::scope::Layer;
 use memory_agent_core::rank::pipeline::DroppedAt;
 use serde_json::{Value, json};
 

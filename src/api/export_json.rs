@@ -2,11 +2,11 @@
 //! is the core crate's `record`; a memory is checked and stored as from a Markdown file.
 
 use crate::api::prelude::*;
-use crate::memory::configure;
-use crate::memory::import_archive::import_archive;
-use crate::memory::import_entries::import;
-use crate::memory::import_history::{import_episode, import_event, import_trace};
-use crate::store::exports::{self, ExportScope};
+use crate::memory::scope::configure;
+use crate::memory::transfer::import_archive::import_archive;
+use crate::memory::transfer::import_entries::import;
+use crate::memory::transfer::import_history::{import_episode, import_event, import_trace};
+use crate::store::transfer::exports::{self, ExportScope};
 use memory_agent_core::files::markdown::MarkdownError;
 use memory_agent_core::files::record::Record;
 

@@ -2,7 +2,7 @@
 //! format is the core crate's `markdown`.
 
 use crate::api::prelude::*;
-use crate::store::exports::{self, ExportScope};
+use crate::store::transfer::exports::{self, ExportScope};
 use std::collections::BTreeMap;
 
 #[pg_extern(sql = false)]

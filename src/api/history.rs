@@ -3,7 +3,7 @@
 
 use crate::api::prelude::*;
 use crate::settings::audit_keys;
-use crate::store::{history, seal};
+use crate::store::{changes::seal, rows::history};
 use memory_agent_core::history::chain::{Id, Verdict};
 
 /// user_id, state, seq, hash, id, sealed, unsealed, detail.

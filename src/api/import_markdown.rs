@@ -1,7 +1,7 @@
 //! `memory_import_markdown`: a memory out of a Markdown file. The format is the core crate's `markdown`.
 
 use crate::api::prelude::*;
-use crate::memory::import_entries::import;
+use crate::memory::transfer::import_entries::import;
 use memory_agent_core::files::markdown::{MarkdownError, Memory};
 
 #[pg_extern(sql = false)]

@@ -3,13 +3,13 @@
 //! raise an ERROR.
 
 use crate::api::prelude::*;
-use crate::memory::active_model;
-use crate::memory::model_registry::{check_model_name, register};
+use crate::memory::scope::active_model;
+use crate::memory::scope::model_registry::{check_model_name, register};
 use crate::models::{self, counting};
 use crate::settings::Models;
-use crate::store::entries::embedding_dimension;
 use crate::store::models::Kind;
-use crate::store::vector_index;
+use crate::store::rows::entries::embedding_dimension;
+use crate::store::search::vector_index;
 use memory_agent_core::limits::MAX_TEXTS;
 use memory_agent_model_server::protocol::{Encoding, ModelRef, Purpose};
 use serde_json::json;

@@ -3,11 +3,11 @@
 
 use crate::api::prelude::*;
 use crate::api::{batch, window};
-use crate::memory::follow_ups::queue_reflection;
 use crate::memory::ingest::{ingest, ingest_one};
-use crate::memory::turn::Turn;
+use crate::memory::texts::follow_ups::queue_reflection;
+use crate::memory::texts::turn::Turn;
 use crate::pg::sql_types::without_nulls;
-use crate::store::episodes;
+use crate::store::rows::episodes;
 use memory_agent_core::facts::episodes::CloseReason;
 
 #[pg_extern(sql = false)]

@@ -4,8 +4,8 @@
 
 use crate::api::prelude::*;
 use crate::memory::ingest::ingest_once;
-use crate::memory::taken_back::Sent;
-use crate::memory::turn::Turn;
+use crate::memory::ingest::taken_back::Sent;
+use crate::memory::texts::turn::Turn;
 use memory_agent_core::llm::chat_messages::ChatMessages;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 //! is deleted here: what is forgotten stays for history and for questions about the past.
 
 use crate::api::prelude::*;
-use crate::memory::lifecycle;
-use crate::store::versions::{self, Event};
+use crate::memory::changes::lifecycle;
+use crate::store::changes::versions::{self, Event};
 
 #[pg_extern(sql = false)]
 fn memory_forget(

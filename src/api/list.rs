@@ -3,7 +3,7 @@
 
 use crate::api::prelude::*;
 use crate::api::search_archive::check_limit;
-use crate::store::listing::{self, Kind, Listed, Wanted};
+use crate::store::changes::listing::{self, Kind, Listed, Wanted};
 
 /// Entries on a page where the call does not say how many.
 const DEFAULT_LISTED: i32 = 50;

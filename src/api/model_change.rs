@@ -1,7 +1,7 @@
 //! `memory_use_embedding_model`: another embedding model for memory that is in use.
 
 use crate::api::prelude::*;
-use crate::memory::model_registry::use_embedder;
+use crate::memory::scope::model_registry::use_embedder;
 use crate::settings::LlmLimits;
 
 #[pg_extern(sql = false)]

@@ -3,7 +3,7 @@
 
 use crate::api::prelude::*;
 use crate::api::window::session;
-use crate::memory::{llm, reservation};
+use crate::memory::{llm, summaries::reservation};
 use crate::settings::Prompts;
 
 #[pg_extern(sql = false)]

@@ -1,11 +1,11 @@
 //! `memory_search_archive` finds what was archived of a conversation again, from another session.
 
 use crate::api::prelude::*;
-use crate::memory::documents::singular;
+use crate::memory::changes::documents::singular;
 use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
-use crate::store::archives::CONVERSATION;
-use crate::store::scope::Archives;
+use crate::store::rows::scope::Archives;
+use crate::store::summaries::archives::CONVERSATION;
 use memory_agent_core::limits::MAX_LISTED;
 use serde_json::json;
 

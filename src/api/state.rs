@@ -1,7 +1,7 @@
 //! `memory_state`: whether what a prompt tells still holds, for who keeps a prompt while tools answer.
 
 use crate::api::prelude::*;
-use crate::memory::state::{self, Told};
+use crate::memory::scope::state::{self, Told};
 use serde_json::Value;
 
 #[pg_extern(sql = false)]

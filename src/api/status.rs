@@ -5,7 +5,7 @@ use crate::api::prelude::*;
 use crate::jobs::status as background;
 use crate::memory::status::{self, StatusRow};
 use crate::settings::Effective;
-use crate::store::counts;
+use crate::store::rows::counts;
 
 #[pg_extern(sql = false)]
 fn memory_status() -> PgResult<Rows<StatusRow>> {

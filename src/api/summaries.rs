@@ -3,9 +3,9 @@
 
 use crate::api::prelude::*;
 use crate::api::window::session;
-use crate::memory::{endpoints, follow_ups};
-use crate::store::compression;
-use crate::store::jobs::JobKind;
+use crate::memory::{scope::endpoints, texts::follow_ups};
+use crate::store::queue::jobs::JobKind;
+use crate::store::summaries::compression;
 use crate::store::summaries::{self, Original};
 use memory_agent_core::jobs::payloads;
 

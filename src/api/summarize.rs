@@ -2,9 +2,9 @@
 //! result is signed with the audit key, and history says what was made of what.
 
 use crate::api::prelude::*;
-use crate::memory::configure;
 use crate::memory::llm;
-use crate::memory::text_summary::{Request, record};
+use crate::memory::scope::configure;
+use crate::memory::summaries::text_summary::{Request, record};
 use crate::settings::audit_keys;
 use memory_agent_core::condense::summarize::ContentType;
 

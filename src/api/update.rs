@@ -2,7 +2,7 @@
 
 use crate::api::lifecycle::given_id;
 use crate::api::prelude::*;
-use crate::memory::update::update;
+use crate::memory::changes::update::update;
 
 #[pg_extern(sql = false)]
 fn memory_update(

@@ -4,10 +4,10 @@
 use crate::api::prelude::*;
 use crate::api::prompt_limit;
 use crate::memory::context::window_messages;
-use crate::store::clearing;
+use crate::store::changes::clearing;
 use crate::store::facts;
-use crate::store::shared_facts;
-use crate::store::window::{self, Message};
+use crate::store::facts::shared_facts;
+use crate::store::summaries::window::{self, Message};
 
 /// The caller, and the session that is meant.
 pub fn session(

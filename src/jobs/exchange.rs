@@ -3,11 +3,11 @@
 
 use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
 use crate::jobs::prelude::*;
-use crate::memory::endpoints::Chosen;
 use crate::memory::llm::{Asked, Question};
+use crate::memory::scope::endpoints::Chosen;
 use crate::models::Failure;
 use crate::settings::LlmLimits;
-use crate::store::llm_calls::{self, Origin};
+use crate::store::llm::llm_calls::{self, Origin};
 use memory_agent_core::facts::answers::estimated_tokens;
 use memory_agent_model_server::protocol::{
     CallRecord, ChatAnswer, ChatFailure, ChatFailureKind, ChatOutcome, Endpoint,

@@ -3,8 +3,8 @@
 
 use crate::models::supervisor::{self, Start};
 use crate::models::{socket, supervisor_state};
+use memory_agent_model_server::engine::session::{Session, SessionError};
 use memory_agent_model_server::protocol::{ChatOutcome, ChatRequest, Request, Response};
-use memory_agent_model_server::session::{Session, SessionError};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;

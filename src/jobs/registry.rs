@@ -11,7 +11,7 @@ use crate::jobs::reembed::ReembedTask;
 use crate::jobs::reflect::ReflectTask;
 use crate::jobs::step::StepTask;
 use crate::jobs::summarize::SummaryTask;
-use crate::memory::endpoints::Chosen;
+use crate::memory::scope::endpoints::Chosen;
 use memory_agent_model_server::protocol::Endpoint;
 
 /// A task that asks an LLM, with what it waits for.

@@ -3,14 +3,18 @@
 
 use crate::jobs::prelude::*;
 use crate::jobs::run::{launcher, slots};
-use crate::memory::endpoints::{self as llm_endpoints, Chosen};
+use crate::memory::scope::endpoints::{self as llm_endpoints, Chosen};
 use crate::memory::status::{StatusRow, row};
 use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
 use crate::settings::{
     Extraction, Inference, Models, Sessions, Workers, audit_keys, job_settings, providers,
 };
-use crate::store::{counts, endpoints, llm_calls, llm_probes, schema};
+use crate::store::{
+    llm::{endpoints, llm_calls, llm_probes},
+    rows::counts,
+    schema,
+};
 use memory_agent_core::facts::reconcile::probe;
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 

@@ -2,10 +2,10 @@
 //! now: facts from turns that were skipped, and summaries that sessions lack.
 
 use crate::memory::prelude::*;
-use crate::memory::{follow_ups, scope_settings};
+use crate::memory::{scope::scope_settings, texts::follow_ups};
 use crate::settings::Extraction;
-use crate::store::backfill::{self, Scope};
-use crate::store::sessions::Fill;
+use crate::store::queue::backfill::{self, Scope};
+use crate::store::rows::sessions::Fill;
 use std::collections::BTreeSet;
 
 /// Queues what turns since a time wait for, of one user or of all; how many turns are to become facts.

@@ -4,7 +4,7 @@
 
 use super::interface::{Failure, Models, Prepared};
 use super::paths;
-use memory_agent_model_server::encoding;
+use memory_agent_model_server::engine::encoding;
 use memory_agent_model_server::engine::{Engine, EngineOptions};
 use memory_agent_model_server::error::InferenceError;
 use memory_agent_model_server::protocol::{Encoding, ModelDescription, ModelRef, Purpose};

@@ -3,8 +3,8 @@
 
 use crate::identity::SHARED_USER;
 use crate::pg::locks::keep_erasures_out;
-use crate::store::facts::FactScope;
 use crate::store::prelude::*;
+use crate::store::rows::fact_scope::FactScope;
 use serde_json::Value;
 
 /// Where the settings of a session are looked for: `own` the agent's, `shared` the agent's for all

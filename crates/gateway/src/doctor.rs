@@ -1,7 +1,7 @@
 //! `memory-agent doctor`: what `memory_status()` says, and what to do about it.
 
 use crate::args::Doctor;
-use crate::memory::{Memory, MemoryError, Status};
+use crate::db::memory::{Memory, MemoryError, Status};
 use crate::metrics::Metrics;
 use crate::screen::line;
 use std::fmt::Write as _;

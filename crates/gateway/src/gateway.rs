@@ -1,18 +1,18 @@
 //! What every request needs: who may come in, what stands behind, and how much is let through at once.
 
-use crate::admins::Admins;
-use crate::authentication::{Authenticator, Person};
-use crate::coding;
+use crate::chat::coding;
+use crate::chat::stored_ids::StoredIds;
+use crate::chat::tool_loops::ToolLoops;
+use crate::db::memory::{Memory, MemoryError};
 use crate::log;
 use crate::mem0::PageEnds;
-use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
-use crate::rates::Rates;
+use crate::people::admins::Admins;
+use crate::people::authentication::{Authenticator, Person};
+use crate::people::rates::Rates;
+use crate::people::shares::Shares;
+use crate::people::spending::Spending;
 use crate::refusal::Refusal;
-use crate::shares::Shares;
-use crate::spending::Spending;
-use crate::stored_ids::StoredIds;
-use crate::tool_loops::ToolLoops;
 use crate::upstream::Upstream;
 use axum::body::Body;
 use axum::http::header::CONTENT_LENGTH;

@@ -1,9 +1,9 @@
 //! `/health` and `/metrics`: whether everything is there that a chat needs, and what was counted.
 
-use crate::authentication::{Authenticator, Person};
+use crate::db::memory::Status;
 use crate::gateway::Gateway;
-use crate::memory::Status;
 use crate::metrics::Gauge;
+use crate::people::authentication::{Authenticator, Person};
 use crate::refusal::Refusal;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::CONTENT_TYPE;

@@ -1,11 +1,11 @@
 //! The server: its paths, what every request is counted and logged by, how long clients are waited for, and
 //! how it ends.
 
+use crate::chat::protocol::{Completions, Messages, Protocol, Responses};
 use crate::gateway::Gateway;
 use crate::health::{self, Looks};
-use crate::protocol::{Completions, Messages, Protocol, Responses};
 use crate::refusal::{Code, Refusal};
-use crate::{chat, cross_origin, forward, log, mcp, mem0, page};
+use crate::{chat, chat::forward, cross_origin, log, mcp, mem0, page};
 use axum::Router;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::header::{

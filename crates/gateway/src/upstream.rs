@@ -2,9 +2,9 @@
 //! or with the caller's key what `forward.rs` lets through, so that nothing in a request decides which host is
 //! asked.
 
-use crate::authentication::holds_token;
-use crate::reply::Reply;
-use crate::secret::Secret;
+use crate::chat::reply::Reply;
+use crate::people::authentication::holds_token;
+use crate::people::secret::Secret;
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode};
 use reqwest::redirect::Policy;

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::engine::session::{Session, SessionError};
 use crate::protocol::{Request, Response};
-use crate::session::{Session, SessionError};
 
 /// How long to wait for the next byte of an answer, unless set otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);

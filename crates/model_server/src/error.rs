@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::protocol::{ErrorCode, ModelKind};
+use crate::protocol::{ErrorCode, ModelKind, ProtocolError, Response};
 
 /// Failure of an inference call.
 #[derive(Debug, Clone, Error)]
@@ -40,5 +40,36 @@ impl InferenceError {
             }
             Self::RunFailed { .. } | Self::Cancelled | Self::Internal(_) => ErrorCode::Internal,
         }
+    }
+}
+
+/// Why a request is answered with an error.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: ErrorCode,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl From<InferenceError> for Failure {
+    fn from(error: InferenceError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<ProtocolError> for Failure {
+    fn from(error: ProtocolError) -> Self {
+        Self::new(ErrorCode::InvalidRequest, error.to_string())
+    }
+}
+
+impl From<Failure> for Response {
+    fn from(failure: Failure) -> Self {
+        Self::Error { code: failure.code, message: failure.message }
     }
 }

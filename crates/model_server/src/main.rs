@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memory_agent_model_server::server::{self, ServerOptions};
-use memory_agent_model_server::service::ServiceOptions;
+use memory_agent_model_server::socket::server::{self, ServerOptions};
+use memory_agent_model_server::work::service::ServiceOptions;
 
 const USAGE: &str = "\
 Usage: memory_agent_model_server --socket PATH --onnxruntime PATH [OPTION ...]

@@ -8,12 +8,12 @@ use crate::jobs::pace::Pace;
 use crate::jobs::prelude::*;
 use crate::jobs::run::deadline::Deadline;
 use crate::jobs::step::{Step, StepTask};
-use crate::memory::intake::{Intake, Via, settings_of};
+use crate::memory::ingest::intake::{Intake, Via, settings_of};
 use crate::settings::Content;
-use crate::store::attached_entries as entries;
-use crate::store::attached_tables::{self as tables, KeyColumn};
-use crate::store::attachments::{self, Listed, Source};
-use crate::store::source_rows::{self, BATCH};
+use crate::store::attach::attached_entries as entries;
+use crate::store::attach::attached_tables::{self as tables, KeyColumn};
+use crate::store::attach::attachments::{self, Listed, Source};
+use crate::store::attach::source_rows::{self, BATCH};
 use memory_agent_core::jobs::payloads::Phase;
 use std::cell::RefCell;
 

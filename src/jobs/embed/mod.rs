@@ -4,13 +4,13 @@
 use crate::jobs::pace::{self, Pace, Verdict};
 use crate::jobs::prelude::*;
 use crate::jobs::step::{SLOW_DELAY, Step, StepTask};
-use crate::memory::active_model;
-use crate::memory::turn::indexed_text;
+use crate::memory::scope::active_model;
+use crate::memory::texts::turn::indexed_text;
 use crate::models::{self, Failure};
 use crate::pg::locks::keep_erasures_out;
-use crate::store::embeddings::{self as store, Incomplete};
+use crate::store::facts::embeddings::{self as store, Incomplete};
 use crate::store::models::Kind;
-use crate::store::sessions;
+use crate::store::rows::sessions;
 use memory_agent_core::jobs::payloads::EmbedPlace;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 

@@ -1,9 +1,9 @@
 //! `evict` jobs: the oldest entries of a full window leave it, so many at a time.
 
 use crate::jobs::prelude::*;
-use crate::memory::scope_settings;
-use crate::store::eviction;
-use crate::store::sessions::{self};
+use crate::memory::scope::scope_settings;
+use crate::store::changes::eviction;
+use crate::store::rows::sessions::{self};
 
 /// Entries that leave in one step.
 const BATCH: i64 = 1000;

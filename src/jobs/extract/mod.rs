@@ -15,15 +15,19 @@ use crate::memory::facts::apply;
 use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::unverified::{self, Unverified};
-use crate::memory::language::Phrases;
 use crate::memory::llm::Question;
-use crate::memory::{active_model, follow_ups, scope_settings};
+use crate::memory::texts::language::Phrases;
+use crate::memory::{
+    scope::{active_model, scope_settings},
+    texts::follow_ups,
+};
 use crate::settings::{Effective, Search};
-use crate::store::extraction::{self, MessageBefore, WaitingTurn};
-use crate::store::facts::{FactScope, NearFact};
+use crate::store::facts::NearFact;
+use crate::store::facts::extraction::{self, MessageBefore, WaitingTurn};
 use crate::store::models::Kind;
+use crate::store::rows::fact_scope::FactScope;
+use crate::store::rows::sessions;
 use crate::store::schema;
-use crate::store::sessions;
 use memory_agent_core::facts::answers::AnswerFormat;
 use memory_agent_core::facts::earlier::{self, Earlier, EarlierMessage, LOOK_BACK};
 use memory_agent_core::facts::extract::{self, Marks, PendingTurn};

@@ -5,7 +5,7 @@ use crate::jobs::exchange::{Llm, Progress, Received, Taken};
 use crate::jobs::extract::{ExtractTask, Stage};
 use crate::jobs::prelude::*;
 use crate::memory::llm::Question;
-use crate::store::llm_probes::{self, LASTING, PASSING};
+use crate::store::llm::llm_probes::{self, LASTING, PASSING};
 use memory_agent_core::facts::reconcile::probe::{self, Probe};
 use memory_agent_model_server::protocol::Endpoint;
 

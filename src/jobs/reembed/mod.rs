@@ -6,12 +6,12 @@
 use crate::jobs::pace::{Pace, Verdict};
 use crate::jobs::prelude::*;
 use crate::jobs::step::{Step, StepTask};
-use crate::memory::active_model;
-use crate::memory::turn::indexed_text;
+use crate::memory::scope::active_model;
+use crate::memory::texts::turn::indexed_text;
 use crate::models;
-use crate::store::model_change::{self as store, Place, Text};
+use crate::store::models::model_change::{self as store, Place, Text};
 use crate::store::models::{self as model_store, Kind};
-use crate::store::vector_index::{self, VectorIndex};
+use crate::store::search::vector_index::{self, VectorIndex};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
 /// Rows whose texts are read for one step.

@@ -1,7 +1,7 @@
 //! What a reflection is about: how much of an episode fits into one prompt, and how it is put there.
 
 use crate::store::facts::NearFact;
-use crate::store::reflections::EpisodeTurn;
+use crate::store::facts::reflections::EpisodeTurn;
 use memory_agent_core::facts::extract::original_message;
 use memory_agent_core::facts::reflect;
 

@@ -5,10 +5,10 @@
 use crate::jobs::exchange::{Progress, Taken};
 use crate::jobs::prelude::*;
 use crate::jobs::reflect::ReflectTask;
-use crate::memory::follow_ups;
+use crate::memory::texts::follow_ups;
 use crate::settings::Effective;
-use crate::store::facts::FactScope;
-use crate::store::{reflections, schema, sessions};
+use crate::store::rows::fact_scope::FactScope;
+use crate::store::{facts::reflections, rows::sessions, schema};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 
 impl ReflectTask {

@@ -18,8 +18,8 @@ use crate::jobs::sweep::Sweeper;
 use crate::pg::background_transaction;
 use crate::pg::{locked_file, wake_at_commit};
 use crate::settings::{Workers, providers};
-use crate::store::queue_upkeep;
-use crate::store::restores::{self, Restore};
+use crate::store::queue::queue_upkeep;
+use crate::store::transfer::restores::{self, Restore};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 

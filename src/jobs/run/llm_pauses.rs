@@ -5,7 +5,7 @@
 use crate::jobs::prelude::*;
 use crate::jobs::registry;
 use crate::jobs::run::pause::Pause;
-use crate::memory::endpoints::Chosen;
+use crate::memory::scope::endpoints::Chosen;
 use memory_agent_model_server::protocol::Endpoint;
 
 /// The endpoint that a job asks; `None` where there is no endpoint to ask.

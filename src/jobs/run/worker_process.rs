@@ -10,7 +10,7 @@ use crate::jobs::run::{deadline, launcher, signals};
 use crate::pg::locked_file::LockedFile;
 use crate::pg::{background_transaction, wake_at_commit};
 use crate::settings::Workers;
-use crate::store::llm_ledger;
+use crate::store::llm::llm_ledger;
 use pgrx::bgworkers::BackgroundWorker;
 
 /// Longest sleep: what no one wakes a worker for (jobs of a prepared transaction, or of another

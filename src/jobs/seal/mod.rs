@@ -3,7 +3,7 @@
 
 use crate::jobs::prelude::*;
 use crate::settings::audit_keys;
-use crate::store::{schema, seal};
+use crate::store::{changes::seal, schema};
 
 /// Rows of one transaction.
 const BATCH: i64 = 500;

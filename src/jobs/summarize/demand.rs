@@ -2,9 +2,9 @@
 //! nothing any more.
 
 use crate::jobs::prelude::*;
-use crate::memory::summary_tree::{Behind, Material};
-use crate::store::compression::{self, Older};
-use crate::store::sessions::SessionKey;
+use crate::memory::summaries::summary_tree::{Behind, Material};
+use crate::store::rows::sessions::SessionKey;
+use crate::store::summaries::compression::{self, Older};
 use crate::store::summaries::{self, Current, Source, Uncovered};
 use memory_agent_core::condense::levels::SummaryLevel;
 use memory_agent_core::condense::material::GROUP_SIZE;

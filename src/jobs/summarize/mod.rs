@@ -9,17 +9,17 @@ use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, St
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
 use crate::jobs::summarize::demand::Demand;
-use crate::memory::active_model;
-use crate::memory::archived_conversation::Archived;
-use crate::memory::chunks::Chunks;
 use crate::memory::llm;
-use crate::memory::summary_renewal::{self, Renewal};
-use crate::memory::summary_tree::{
+use crate::memory::scope::active_model;
+use crate::memory::summaries::archived_conversation::Archived;
+use crate::memory::summaries::chunks::Chunks;
+use crate::memory::summaries::summary_renewal::{self, Renewal};
+use crate::memory::summaries::summary_tree::{
     self, Answers, Condensed, Division, Material, Next, Question, Tree,
 };
 use crate::settings::{Effective, Search};
 use crate::store::models::Kind;
-use crate::store::sessions::{self, SessionKey};
+use crate::store::rows::sessions::{self, SessionKey};
 use crate::store::summaries::{self, Coverage, Current};
 use memory_agent_core::condense::levels;
 use memory_agent_core::condense::shorten::{Shortening, Step as Shortened};

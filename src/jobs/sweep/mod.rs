@@ -5,18 +5,28 @@
 
 use crate::jobs::prelude::*;
 use crate::jobs::reflect;
-use crate::memory::archived_conversation::{Archived, archive_conversation};
-use crate::memory::{active_model, endpoints, follow_ups, scope_settings};
+use crate::memory::summaries::archived_conversation::{Archived, archive_conversation};
+use crate::memory::{
+    scope::{active_model, endpoints, scope_settings},
+    texts::follow_ups,
+};
 use crate::settings::overrides::{PURGE_AFTER, Settings};
 use crate::settings::{EmbedOnIngest, LlmLimits, Sessions, job_settings};
-use crate::store::episodes::{self, IdlePlace};
-use crate::store::facts::FactScope;
+use crate::store::changes::sweep::Kept;
 use crate::store::models::Kind;
-use crate::store::sessions::SessionKey;
-use crate::store::sweep::Kept;
+use crate::store::rows::episodes::{self, IdlePlace};
+use crate::store::rows::fact_scope::FactScope;
+use crate::store::rows::sessions::SessionKey;
 use crate::store::{
-    archives, attachments, extraction, llm_calls, model_change, queue_upkeep, reflections, schema,
-    sessions, summaries, sweep, traces,
+    attach::attachments,
+    changes::sweep,
+    facts::{extraction, reflections},
+    llm::llm_calls,
+    models::model_change,
+    queue::{queue_upkeep, traces},
+    rows::sessions,
+    schema, summaries,
+    summaries::archives,
 };
 use memory_agent_core::facts::episodes::CloseReason;
 use serde_json::json;

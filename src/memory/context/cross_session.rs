@@ -2,17 +2,17 @@
 //! conversation, the archives of the user's other sessions are searched, and what has to do with it is
 //! told.
 
-use crate::memory::active_model;
 use crate::memory::context::prompt_memory::{self, Held, PromptMemory};
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::memory::recall::request::Arguments;
 use crate::memory::recall::{self, Recalled};
+use crate::memory::scope::active_model;
 use crate::models::{related_logit, thresholds};
 use crate::settings::{CrossSessionAgents, Effective, PromptStaleSources};
+use crate::store::facts::stale;
 use crate::store::models::Kind;
-use crate::store::scope::Archives;
-use crate::store::stale;
+use crate::store::rows::scope::Archives;
 use memory_agent_core::prompt::augment::Outdated;
 use memory_agent_core::text::triggers;
 

@@ -11,7 +11,7 @@ use crate::memory::prelude::*;
 use crate::memory::recall::echo::Why;
 use crate::memory::recall::request::{Arguments, Request};
 use crate::settings::Effective;
-use crate::store::entries::WindowTurn;
+use crate::store::rows::entries::WindowTurn;
 use memory_agent_core::prompt::augment::{MEMORY_HEADER, SUMMARY_HEADER};
 use memory_agent_core::prompt::echo::Said;
 use memory_agent_core::rank::follow_up;

@@ -4,7 +4,7 @@ use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::memory::recall::request::Request;
-use crate::store::entries::{self, WindowTurn};
+use crate::store::rows::entries::{self, WindowTurn};
 use memory_agent_core::prompt::augment::{self, Outdated};
 use memory_agent_core::prompt::fence;
 use memory_agent_core::rank::follow_up::MOST_BEFORE;

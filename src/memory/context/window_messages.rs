@@ -6,7 +6,7 @@ use crate::memory::context::prompt_memory;
 use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::settings::Effective;
-use crate::store::window::{self, Loaded, Message};
+use crate::store::summaries::window::{self, Loaded, Message};
 use memory_agent_core::prompt::augment::SUMMARY_HEADER;
 
 /// The messages that have together at most `budget` tokens, oldest first. The turns end with the first

@@ -4,16 +4,17 @@
 
 use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prelude::*;
-use crate::memory::prepare::{Prepare, prepare};
-use crate::memory::turn::{self, Checked, Turn};
-use crate::memory::{follow_ups, scope_settings};
+use crate::memory::texts::prepare::{Prepare, prepare};
+use crate::memory::texts::turn::{self, Checked, Turn};
+use crate::memory::{scope::scope_settings, texts::follow_ups};
 use crate::models::thresholds;
 use crate::settings::Effective;
-use crate::store::entries::{self, NewEntry, Standing};
-use crate::store::facts::{self, Among, Ending, NearFact};
-use crate::store::lexemes::Lexemes;
+use crate::store::facts::{self, Ending, NearFact};
+use crate::store::rows::entries::{self, NewEntry, Standing};
+use crate::store::rows::fact_scope::Among;
+use crate::store::rows::lexemes::Lexemes;
+use crate::store::rows::sessions::Fill;
 use crate::store::schema;
-use crate::store::sessions::Fill;
 use memory_agent_core::facts::same::says_the_same;
 
 /// What a user states, for a session or for no one.

@@ -7,8 +7,8 @@ use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::reconciler::{Reconciler, Target};
 use crate::memory::facts::unverified::Unverified;
 use crate::pg::prelude::*;
-use crate::store::extraction::{self, WaitingTurn};
 use crate::store::facts::NearFact;
+use crate::store::facts::extraction::{self, WaitingTurn};
 use crate::store::queue::{self, Applied};
 use memory_agent_core::facts::reconcile::Plan;
 

@@ -1,13 +1,13 @@
 //! Facts on their way from an LLM's answer into the table: what is known of each, with its embedding.
 
-use crate::memory::language::Phrases;
-use crate::memory::secrets;
+use crate::memory::texts::language::Phrases;
+use crate::memory::texts::secrets;
 use crate::models::{self, Failure};
 use crate::pg::prelude::*;
 use crate::settings::Content;
-use crate::store::extraction::WaitingTurn;
 use crate::store::facts::Unreconciled;
-use crate::store::reflections::EpisodeTurn;
+use crate::store::facts::extraction::WaitingTurn;
+use crate::store::facts::reflections::EpisodeTurn;
 use memory_agent_core::facts::extract::{self, ExtractedFact};
 use memory_agent_core::facts::grounding;
 use memory_agent_core::facts::statement_check::STATED;

@@ -2,15 +2,16 @@
 //! reflection, an update. Additions, new versions, repetitions and endings are here, with their history,
 //! their embedding, what assistants repeated of them, and the session's counters.
 
-use crate::memory::lifecycle::UPDATE;
-use crate::memory::{follow_ups, repetitions};
+use crate::memory::texts::{follow_ups, repetitions};
 use crate::pg::prelude::*;
 use crate::settings::Effective;
-use crate::store::entries::{self, NewEntry, Standing};
-use crate::store::facts::{self as store, Ending, FactScope, Home, NearFact};
-use crate::store::history;
-use crate::store::lifecycle::{self, Stored};
-use crate::store::sessions::{self, Fill, SessionKey};
+use crate::store::changes::lifecycle::{self, Stored};
+use crate::store::facts::{self as store, Ending, Home, NearFact};
+use crate::store::rows::entries::{self, NewEntry, Standing};
+use crate::store::rows::fact_scope::FactScope;
+use crate::store::rows::history;
+use crate::store::rows::history::UPDATE;
+use crate::store::rows::sessions::{self, Fill, SessionKey};
 use std::collections::BTreeSet;
 
 /// For whom facts are written.

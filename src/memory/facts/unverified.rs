@@ -1,10 +1,10 @@
 //! Facts that an LLM made up: each is compared with what it was made of.
 
 use crate::memory::facts::extracted_facts::Fact;
-use crate::memory::language::Phrases;
-use crate::store::extraction::WaitingTurn;
+use crate::memory::texts::language::Phrases;
 use crate::store::facts::NearFact;
-use crate::store::reflections::EpisodeTurn;
+use crate::store::facts::extraction::WaitingTurn;
+use crate::store::facts::reflections::EpisodeTurn;
 use memory_agent_core::facts::earlier::{self, EarlierMessage};
 use memory_agent_core::facts::extract::original_message;
 use memory_agent_core::facts::grounding::{self, Grounds, Sources};

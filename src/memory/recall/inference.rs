@@ -5,7 +5,7 @@ use crate::memory::recall::request::Request;
 use crate::models;
 use crate::pg::prelude::*;
 use crate::pg::roles;
-use crate::store::candidate_details::{self, Detail};
+use crate::store::search::candidate_details::{self, Detail};
 use memory_agent_core::rank::rerank_passage::passage;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 //! The learned ranking: what its sums need, from what a recall knows.
 
-use crate::memory::language::Phrases;
 use crate::memory::recall::pool::Member;
 use crate::memory::recall::request::Request;
-use crate::store::candidate_details::Detail;
+use crate::memory::texts::language::Phrases;
+use crate::store::search::candidate_details::Detail;
 use chrono::{DateTime, TimeDelta, Utc};
 use memory_agent_core::rank::blend::{self, Features, Query, Row};
 use pgrx::pg_sys;

@@ -1,9 +1,9 @@
 //! The pool: which of the rows that the arms found go on to reranking and ranking, and their fused
 //! scores.
 
-use crate::store::scope::Layer;
+use crate::store::facts::stale::Replaced;
+use crate::store::rows::scope::Layer;
 use crate::store::search::{Found, FoundRow};
-use crate::store::stale::Replaced;
 use memory_agent_core::rank::fuse::{self, ArmScores};
 use memory_agent_core::rank::pipeline::RankSettings;
 use memory_agent_core::rank::shares;

@@ -1,14 +1,14 @@
 //! A recall's arguments, checked: what SQL gave, the settings' values where it gave nothing, and an
 //! error for everything that makes no sense. Nothing here touches a table of ours.
 
-use crate::memory::checks::check_session;
-use crate::memory::language::Phrases;
 use crate::memory::prelude::*;
 use crate::memory::recall::stale::Treatment;
-use crate::memory::scope_settings;
+use crate::memory::scope::checks::check_session;
+use crate::memory::scope::scope_settings;
+use crate::memory::texts::language::Phrases;
 use crate::settings::{Effective, Recall, SessionRecall};
-use crate::store::scope::{Archives, Scope};
-use crate::store::{entries, schema};
+use crate::store::rows::scope::{Archives, Scope};
+use crate::store::{rows::entries, schema};
 use memory_agent_core::limits::{MAX_RERANK_ROWS, MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::prompt::echo::Said;
 use memory_agent_core::rank::filter::Filter;

@@ -5,7 +5,7 @@ use crate::memory::recall::pool::Pool;
 use crate::memory::recall::request::Request;
 use crate::pg::prelude::*;
 use crate::settings::{PromptStaleSources, StaleSources};
-use crate::store::stale::{self, Replaced};
+use crate::store::facts::stale::{self, Replaced};
 use std::collections::HashSet;
 
 /// What becomes of stale turns.

@@ -1,7 +1,7 @@
 //! Which of the ranked rows are shown when a token budget is given.
 
 use crate::memory::recall::request::Request;
-use crate::store::candidate_details::Detail;
+use crate::store::search::candidate_details::Detail;
 use memory_agent_core::rank::budget::{self, BudgetRow};
 use memory_agent_core::rank::pipeline::{DroppedAt, Ranking};
 use pgrx::datum::Uuid;

@@ -1,8 +1,8 @@
 //! JWTs that are shown to the gateway: none counts that was not signed, and of those that were only such as
 //! name a user and have not ended.
 
-use crate::jwt::Jwt;
 use crate::linear;
+use crate::people::jwt::Jwt;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;

@@ -1,7 +1,7 @@
 //! Requests that the gateway sends on: nothing changes in them but what is said.
 
-use crate::chat_form::{COMPLETIONS, Form, MESSAGES, RESPONSES};
-use crate::chat_request::ChatRequest;
+use crate::chat::chat_form::{COMPLETIONS, Form, MESSAGES, RESPONSES};
+use crate::chat::chat_request::ChatRequest;
 use crate::linear;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Answers that stream through the gateway: nothing is lost, however the bytes come.
 
+use crate::chat::splice::Object;
+use crate::chat::sse::{Event, Splitter};
 use crate::linear;
-use crate::splice::Object;
-use crate::sse::{Event, Splitter};
 
 /// The first byte says how the rest is cut.
 pub fn check(data: &[u8]) {

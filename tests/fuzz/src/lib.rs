@@ -24,32 +24,32 @@ pub mod summary;
 pub mod text;
 
 // The gateway is a program, so its parsers are no library's: they are built here as they are.
-#[path = "../../../crates/gateway/src/chat_form.rs"]
-mod chat_form;
 #[allow(dead_code)]
-#[path = "../../../crates/gateway/src/chat_request.rs"]
-mod chat_request;
+#[path = "."]
+mod chat {
+    #[path = "../../../crates/gateway/src/chat/chat_form.rs"]
+    pub mod chat_form;
+    #[path = "../../../crates/gateway/src/chat/chat_request.rs"]
+    pub mod chat_request;
+    #[path = "../../../crates/gateway/src/chat/costs.rs"]
+    pub mod costs;
+    #[path = "../../../crates/gateway/src/chat/extras.rs"]
+    pub mod extras;
+    #[path = "../../../crates/gateway/src/chat/seen.rs"]
+    pub mod seen;
+    #[path = "../../../crates/gateway/src/chat/splice.rs"]
+    pub mod splice;
+    #[path = "../../../crates/gateway/src/chat/sse.rs"]
+    pub mod sse;
+    #[path = "../../../crates/gateway/src/chat/users_words.rs"]
+    pub mod users_words;
+}
 #[allow(dead_code)]
-#[path = "../../../crates/gateway/src/costs.rs"]
-mod costs;
-#[allow(dead_code)]
-#[path = "../../../crates/gateway/src/extras.rs"]
-mod extras;
-#[allow(dead_code)]
-#[path = "../../../crates/gateway/src/jwt.rs"]
-mod jwt;
-#[allow(dead_code)]
-#[path = "../../../crates/gateway/src/seen.rs"]
-mod seen;
-#[allow(dead_code)]
-#[path = "../../../crates/gateway/src/splice.rs"]
-mod splice;
-#[allow(dead_code)]
-#[path = "../../../crates/gateway/src/sse.rs"]
-mod sse;
-#[allow(dead_code)]
-#[path = "../../../crates/gateway/src/users_words.rs"]
-mod users_words;
+#[path = "."]
+mod people {
+    #[path = "../../../crates/gateway/src/people/jwt.rs"]
+    pub mod jwt;
+}
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -9,9 +9,9 @@ mod shapes;
 mod tools;
 
 use crate::args::Mcp;
+use crate::db::memory::{Memory, MemoryError};
 use crate::gateway::Gateway;
 use crate::log;
-use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use axum::body::Body;

@@ -1,7 +1,7 @@
 //! What the tools ask of memory, each in one statement.
 
 use super::shapes::{Entry, Event, Found, Kind, Page, Summary};
-use crate::memory::{Memory, MemoryError, Param, column};
+use crate::db::memory::{Memory, MemoryError, Param, column};
 use memory_agent_core::text::excerpt::excerpts;
 use memory_agent_core::text::tokens::estimate_tokens;
 use memory_agent_core::text::words_sought::Sought;

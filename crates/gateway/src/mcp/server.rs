@@ -9,8 +9,8 @@ use super::shapes::{
     Results, SearchMemories, Stored, SummarizeText, UpdateMemory, Whole,
 };
 use super::tools::{self, TOOLS};
+use crate::db::memory::{Memory, MemoryError};
 use crate::log;
-use crate::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
@@ -314,7 +314,7 @@ const NOT_FOUND: &str = "No memory has this id; it may have been forgotten or re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory_error::DatabaseError;
+    use crate::db::memory_error::DatabaseError;
 
     #[test]
     fn every_problem_says_what_to_do() {

@@ -6,9 +6,9 @@ mod page_ends;
 mod queries;
 mod request;
 
-use crate::authentication::Person;
+use crate::db::memory::MemoryError;
 use crate::gateway::{Gateway, Permit};
-use crate::memory::MemoryError;
+use crate::people::authentication::Person;
 use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, RawPathParams, Request, State};

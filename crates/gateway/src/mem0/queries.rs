@@ -3,7 +3,7 @@
 use super::Call;
 use super::page_ends::{self, Place};
 use super::request::Scope;
-use crate::memory::{MemoryError, Param, column};
+use crate::db::memory::{MemoryError, Param, column};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio_postgres::Row;

@@ -6,7 +6,7 @@ use super::opening::{Openings, name_of};
 use super::parts::{self, count};
 use super::request::{Answer, Asked, Trouble};
 use super::{rows, usage};
-use crate::memory::Param;
+use crate::db::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio_postgres::types::Type;

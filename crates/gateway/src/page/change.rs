@@ -3,7 +3,7 @@
 
 use super::parts::{is_view, memory_path};
 use super::request::{Answer, Asked, Trouble};
-use crate::memory::Param;
+use crate::db::memory::Param;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 

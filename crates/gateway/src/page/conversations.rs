@@ -3,7 +3,7 @@
 
 use super::request::{Asked, Trouble};
 use super::uploads::Upload;
-use crate::memory::{End, Param};
+use crate::db::memory::{End, Param};
 use crate::terminal::formats::{Piece, Reading, Ready, What};
 use crate::terminal::{STORE, cost};
 use maud::{Markup, html};

@@ -4,7 +4,7 @@
 use super::frame::{Here, form_token};
 use super::parts::{beginning, headings};
 use super::request::{Answer, Asked, Trouble};
-use crate::memory::{End, Param};
+use crate::db::memory::{End, Param};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use tokio_postgres::types::Type;

@@ -6,7 +6,7 @@ use super::parts::{self, encoded};
 use super::request::{Answer, Asked, Trouble};
 use super::rows;
 use super::uploads::Upload;
-use crate::memory::Param;
+use crate::db::memory::Param;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;

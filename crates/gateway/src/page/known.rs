@@ -6,7 +6,7 @@ use super::parts::{self, moment, place, read_place};
 use super::request::{Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry};
 use super::uploads::Fields;
-use crate::memory::Param;
+use crate::db::memory::Param;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_postgres::types::Type;

@@ -6,7 +6,7 @@ use super::request::{self, Answer, Asked, FORM_TOKEN, Trouble, not_ours, see, wi
 use super::uploads::Fields;
 use super::visits::{self, Cookie};
 use super::{Page, ROOT};
-use crate::authentication::TOKEN_HEADER;
+use crate::people::authentication::TOKEN_HEADER;
 use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::HeaderValue;

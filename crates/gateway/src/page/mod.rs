@@ -30,7 +30,7 @@ mod verdict;
 mod visits;
 
 use crate::gateway::Gateway;
-use crate::shares::Shares;
+use crate::people::shares::Shares;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};

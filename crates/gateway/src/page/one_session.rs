@@ -6,7 +6,7 @@ use super::parts::{self, beginning, encoded, memory_path, session_path};
 use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry};
 use super::sessions::{SESSION, Session, about};
-use crate::memory::Param;
+use crate::db::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio_postgres::types::Type;

@@ -4,7 +4,7 @@
 use super::parts::beginning;
 use super::request::{Asked, Trouble};
 use super::rows;
-use crate::memory::Param;
+use crate::db::memory::Param;
 use serde::Deserialize;
 use std::collections::HashMap;
 use tokio_postgres::types::Type;

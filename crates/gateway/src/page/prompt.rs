@@ -8,7 +8,7 @@ use super::parts::{self, bar, beginning, count, memory_path};
 use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, Entry};
 use super::verdict::{percent, quoted, shared_words};
-use crate::memory::Param;
+use crate::db::memory::Param;
 use maud::{Markup, html};
 use memory_agent_core::prompt::augment::{MEMORY_HEADER, SUMMARY_HEADER};
 use memory_agent_core::prompt::fence;

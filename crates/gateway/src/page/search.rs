@@ -9,7 +9,7 @@ use super::parts::{self, bar, beginning, count, memory_path};
 use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, Entry};
 use super::verdict::{Verdict, normal, percent, quoted, shared_words};
-use crate::memory::Param;
+use crate::db::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value};

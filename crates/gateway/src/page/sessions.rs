@@ -5,7 +5,7 @@ use super::opening::{Openings, name_of};
 use super::parts::{self, beginning, count, encoded, session_path};
 use super::request::{Answer, Asked, Trouble};
 use super::rows;
-use crate::memory::Param;
+use crate::db::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio_postgres::types::Type;

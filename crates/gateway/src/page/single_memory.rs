@@ -10,7 +10,7 @@ use super::parts::{self, beginning, memory_path, session_path};
 use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry, Event};
 use super::timeline;
-use crate::memory::Param;
+use crate::db::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio_postgres::types::Type;

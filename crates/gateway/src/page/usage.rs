@@ -4,7 +4,7 @@
 use super::parts;
 use super::request::{Asked, Trouble};
 use super::rows;
-use crate::memory::{End, Memory, Param};
+use crate::db::memory::{End, Memory, Param};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

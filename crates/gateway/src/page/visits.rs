@@ -3,7 +3,7 @@
 //! up anew with each request, so that one that was revoked ends its visits at once. Visits end with the
 //! process.
 
-use crate::fair_table::{FairTable, Hash};
+use crate::people::fair_table::{FairTable, Hash};
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine;

@@ -2,7 +2,7 @@
 
 use super::{PATIENCE_WITH_MANY, memory_of, plain, say};
 use crate::args::Export;
-use crate::memory::{Memory, MemoryError, Param, column};
+use crate::db::memory::{Memory, MemoryError, Param, column};
 use crate::screen;
 use serde_json::Value;
 use std::fs::{self, OpenOptions};

@@ -5,7 +5,7 @@ use super::formats::{Piece, Reading, Ready, What};
 use super::progress::Progress;
 use super::{PATIENCE_WITH_MANY, memory_of, plain, say, unpacked};
 use crate::args::Import;
-use crate::memory::{Memory, MemoryError, Param, column};
+use crate::db::memory::{Memory, MemoryError, Param, column};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;

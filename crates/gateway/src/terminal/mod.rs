@@ -16,7 +16,7 @@ pub use import::{STORE, cost, import};
 pub use unpacked::is_conversations;
 
 use crate::args::Person;
-use crate::memory::{Memory, MemoryError};
+use crate::db::memory::{Memory, MemoryError};
 use crate::metrics::Metrics;
 use crate::screen;
 use sha2::{Digest, Sha256};

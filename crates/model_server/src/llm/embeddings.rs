@@ -7,8 +7,8 @@ use super::http::HttpClient;
 use super::providers;
 use super::structured::Dialect;
 use super::text_windows;
-use crate::plan::Failure;
-use crate::pooling::normalize;
+use crate::engine::pooling::normalize;
+use crate::error::Failure;
 use crate::protocol::{ErrorCode, Purpose, RemoteEmbedder};
 
 /// Longest embedding that is accepted, pgvector's limit for a column.

@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 
 use self::endpoint::Endpoints;
 use self::http::HttpClient;
-use crate::plan::Failure;
+use crate::error::Failure;
 use crate::protocol::{
     ChatOutcome, ChatRequest, Conversation, EndpointStatus, ErrorCode, Purpose, RemoteEmbedder,
 };

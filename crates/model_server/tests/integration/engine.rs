@@ -3,11 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use memory_agent_model_server::protocol::{ModelKind, ModelRef, Purpose};
-use memory_agent_model_server::tokenizer::{
+use memory_agent_model_server::engine::tokenizer::{
     MAX_WINDOWS, ModelTokenizer, PublishedTokenizer, TokenSequence,
 };
-use memory_agent_model_server::{Engine, EngineOptions, InferenceError, config::ModelConfig};
+use memory_agent_model_server::protocol::{ModelKind, ModelRef, Purpose};
+use memory_agent_model_server::{
+    Engine, EngineOptions, InferenceError, engine::config::ModelConfig,
+};
 use tokenizers::{Tokenizer, TruncationParams};
 
 use crate::common::{cosine, embedder, mean_embedder, onnxruntime, reranker, text};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use memory_agent_model_server::cl100k;
-use memory_agent_model_server::encoding::count;
+use memory_agent_model_server::engine::cl100k;
+use memory_agent_model_server::engine::encoding::count;
 use memory_agent_model_server::protocol::Encoding;
 use proptest::prelude::*;
 

@@ -6,9 +6,9 @@ use crate::jobs::prelude::*;
 use crate::jobs::registry::{self, Begin, Started};
 use crate::jobs::run::jobs_loop::{Due, JobsLoop};
 use crate::jobs::run::llm_pauses::{self, Asked};
-use crate::memory::endpoints::Chosen;
+use crate::memory::scope::endpoints::Chosen;
 use crate::settings::{LlmLimits, providers};
-use crate::store::{endpoints, llm_calls};
+use crate::store::llm::{endpoints, llm_calls};
 use memory_agent_model_server::protocol::Endpoint;
 
 /// How often the tokens of the day are counted.

@@ -1,7 +1,7 @@
 //! What a line of the conversation asks for, and the commands that read and change memory.
 
 use super::{Conversation, plain, print, say};
-use crate::memory::{End, MemoryError, Param, column};
+use crate::db::memory::{End, MemoryError, Param, column};
 use crate::screen;
 use serde_json::Value;
 use std::fmt::Write;

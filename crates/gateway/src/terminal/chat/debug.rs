@@ -3,7 +3,7 @@
 
 use super::commands::{beginning, messages, read};
 use super::{Conversation, print};
-use crate::memory::Param;
+use crate::db::memory::Param;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -8,10 +8,10 @@ mod talk;
 
 use super::{plain, say, user_of};
 use crate::args::Chat;
+use crate::db::memory::{Memory, Param, column};
 use crate::gateway::Gateway;
 use crate::http_server;
 use crate::log;
-use crate::memory::{Memory, Param, column};
 use crate::metrics::Metrics;
 use crate::screen;
 use crate::upstream::{KeyIn, Upstream};

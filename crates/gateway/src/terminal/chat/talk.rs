@@ -1,7 +1,7 @@
 //! A message on its way through the gateway, and the answer as it comes back.
 
 use crate::chat::Sent;
-use crate::sse::Splitter;
+use crate::chat::sse::Splitter;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};

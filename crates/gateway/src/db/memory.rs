@@ -1,0 +1,404 @@
+//! Memory as the gateway sees it: calls of `memory_*` functions, each in a transaction of its own that says
+//! first whose memory it is about. SQL is here, and in `turn.rs`, `callers.rs`, `mcp/queries.rs` and `mem0/queries.rs`,
+//! which ask through this.
+
+use crate::chat::extras::Extras;
+pub use crate::chat::turn::{Stored, Turn};
+use crate::db::lending::{Borrower, Lender};
+pub use crate::db::memory_error::MemoryError;
+use crate::db::memory_error::{no_extension, reason};
+use crate::metrics::Metrics;
+use memory_agent_core::prompt::augment::summary_opening;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+/// A turn that no client waits for any more is stored within this time, or not at all.
+pub const LAST_MOMENT: Duration = Duration::from_secs(30);
+/// Says who the statements of a transaction are for, and how long each may take. Where the gateway was killed, the
+/// server ends them by itself.
+macro_rules! who {
+    () => {
+        "SELECT set_config('memory_agent.user_id', $1, true), \
+                set_config('statement_timeout', $2, true), \
+                current_setting('memory_agent.identity', true), \
+                set_config('request.jwt.claims', CASE $1 WHEN '' THEN '' \
+                           ELSE json_build_object('sub', $1)::text END, true), \
+                set_config('memory_agent.memory_message', 'user', true), \
+                set_config('client_connection_check_interval', '1s', true)"
+    };
+}
+const WHO: &str = who!();
+/// The same, and has a job embed what is stored, so that no chat waits for that. Where nothing is embedded, or no
+/// worker runs, it stays as it is. In the same statement, for each one costs a chat time.
+const WHO_STORES: &str = concat!(
+    who!(),
+    ", (SELECT set_config('memory_agent.embed_on_ingest', 'async', true) \
+         WHERE current_setting('memory_agent.embed_on_ingest', true) = 'sync' \
+           AND current_setting('memory_agent.worker', true) = 'on')"
+);
+/// Of the patience of a chat, what is waited for the database by who watches it, and at most.
+const WATCHED: u32 = 4;
+const MOST_WATCHED: Duration = Duration::from_secs(2);
+/// How long the database may take to say what time was over.
+const GRACE: Duration = Duration::from_millis(250);
+/// The identity mode in which a SQL role is a user, so that no caller can act for another user.
+const MODE_OF_ROLES: &str = "role";
+
+/// A component that `memory_status()` names.
+#[derive(Debug)]
+pub struct Status {
+    pub component: String,
+    pub state: String,
+    pub detail: String,
+    /// What to do, if there is something.
+    pub hint: Option<String>,
+}
+
+/// How a transaction ends in which nothing failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Commit,
+    /// What was done was only to see what it would come to.
+    Rollback,
+}
+
+/// What is remembered for a message.
+#[derive(Clone, Debug)]
+pub struct Recalled {
+    /// The user's message with the memories before it.
+    pub text: String,
+    /// The memories, as JSON.
+    pub hits: Value,
+    /// The session whose summary is before it.
+    pub summary_of: Option<String>,
+    /// What [`Memory::state`] says as long as all that holds.
+    pub state: String,
+}
+
+/// An argument and its type.
+pub type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A pool of connections, all as the gateway's one role.
+#[derive(Clone)]
+pub struct Memory {
+    lender: Arc<Lender>,
+    /// How long a call waits that nothing else is said of.
+    pub patience: Duration,
+    metrics: Arc<Metrics>,
+}
+
+impl Memory {
+    /// Connects on the first request. `patience` is how long a chat waits for memory.
+    ///
+    /// # Errors
+    /// What is wrong with the connection string, or with the pool.
+    pub fn new(
+        database: &str,
+        connections: usize,
+        patience: Duration,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, String> {
+        let lender = Arc::new(Lender::new(database, connections, patience)?);
+        Ok(Self { lender, patience, metrics })
+    }
+
+    /// The same for who watches it, and wants to hear at once that the database is gone: with less patience.
+    pub fn watched(&self) -> Self {
+        let patience = (self.patience / WATCHED).min(MOST_WATCHED);
+        Self { patience, ..self.clone() }
+    }
+
+    /// Connections that are open, and how many of them are idle.
+    pub fn connections(&self) -> (usize, usize) {
+        self.lender.connections()
+    }
+
+    /// What `memory_status()` says.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn status(&self) -> Result<Vec<Status>, MemoryError> {
+        let sql = "SELECT component, state, coalesce(detail, ''), hint FROM memory_status()";
+        let rows = self.call("", self.patience, sql, &[]).await?;
+        let status = |row: &Row| {
+            Ok(Status {
+                component: column(row, 0)?,
+                state: column(row, 1)?,
+                detail: column(row, 2)?,
+                hint: column(row, 3)?,
+            })
+        };
+        rows.iter().map(status).collect()
+    }
+
+    /// The name of the database, and how many memories a recall returns by default.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn store_name(&self) -> Result<(String, Option<String>), MemoryError> {
+        let sql =
+            "SELECT current_database()::text, current_setting('memory_agent.default_top_k', true)";
+        let rows = self.call("", self.patience, sql, &[]).await?;
+        let row = rows.first().ok_or(MemoryError::Unexpected)?;
+        Ok((column(row, 0)?, column(row, 1)?))
+    }
+
+    /// What is remembered for the last of these messages. `looking` is used when it is settled what the recall
+    /// sees: what is stored from then on is not part of it.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
+    pub async fn augment(
+        &self,
+        user_id: &str,
+        messages: &Value,
+        extras: &Extras,
+        looking: oneshot::Sender<()>,
+    ) -> Result<Recalled, MemoryError> {
+        let started = Instant::now();
+        let augment = "SELECT t.document, t.summary_of, \
+                              memory_state(t.document -> 'memory_hits', t.summary_of, user_id => $3) \
+                         FROM (SELECT a.document, \
+                                      CASE WHEN starts_with(a.document #>> '{messages,-1,content}', $7) \
+                                           THEN $2 END AS summary_of \
+                                 FROM (SELECT memory_augment($1, $2, user_id => $3, top_k => $4::int4, \
+                                                             recency_weight => $5::float4, score_threshold => $6::float4) \
+                                       OFFSET 0) AS a (document)) t";
+        let opening = summary_opening();
+        let params: [Param<'_>; 7] = [
+            (messages, Type::JSONB),
+            (&extras.session_id, Type::TEXT),
+            (&user_id, Type::TEXT),
+            (&extras.top_k, Type::INT4),
+            (&extras.recency_weight, Type::FLOAT4),
+            (&extras.score_threshold, Type::FLOAT4),
+            (&opening, Type::TEXT),
+        ];
+        let times = "SELECT embed, search, rerank, rank FROM memory_recall_times()";
+        let statements: [(&str, &[Param<'_>]); 2] = [(augment, &params), (times, &[])];
+        let looking = Some(looking);
+        let who = (WHO, Borrower::of(user_id));
+        let mut answers = self.run(who, self.patience, &statements, End::Commit, looking).await?;
+        self.metrics.recalls.add(started.elapsed());
+        let times = answers.pop().unwrap_or_default();
+        if let Some(row) = times.first() {
+            for (place, part) in self.metrics.recall_parts.iter().enumerate() {
+                let milliseconds: f64 = column(row, place)?;
+                part.add(Duration::from_secs_f64(milliseconds.max(0.0) / 1000.0));
+            }
+        }
+        let rows = answers.pop().unwrap_or_default();
+        let row = rows.first().ok_or(MemoryError::Unexpected)?;
+        let (mut document, summary_of): (Value, _) = (column(row, 0)?, column(row, 1)?);
+        let last = document.get("messages").and_then(Value::as_array).and_then(|all| all.last());
+        let text = last.and_then(|last| last.get("content")).and_then(Value::as_str);
+        let text = text.ok_or(MemoryError::Unexpected)?.to_owned();
+        let hits = document.get_mut("memory_hits").map(Value::take);
+        let hits = hits.ok_or(MemoryError::Unexpected)?;
+        Ok(Recalled { text, hits, summary_of, state: column(row, 2)? })
+    }
+
+    /// Whether what was remembered still holds: it does as long as this stays the same.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
+    pub async fn state(&self, user_id: &str, recalled: &Recalled) -> Result<String, MemoryError> {
+        let sql = "SELECT memory_state($1, $2, user_id => $3)";
+        let params: [Param<'_>; 3] = [
+            (&recalled.hits, Type::JSONB),
+            (&recalled.summary_of, Type::TEXT),
+            (&user_id, Type::TEXT),
+        ];
+        let rows = self.call(user_id, self.patience, sql, &params).await?;
+        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
+    }
+
+    /// Stores a turn unless it is stored. It goes on when the caller stops waiting, for a while.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn store(&self, turn: &Turn) -> Result<Stored, MemoryError> {
+        let started = Instant::now();
+        let (store, stored) = turn.statement();
+        let (who, statements) = ((WHO_STORES, Borrower::of(&turn.user_id)), [(store, &stored[..])]);
+        let mut answers = self.run(who, LAST_MOMENT, &statements, End::Commit, None).await?;
+        self.metrics.stores.add(started.elapsed());
+        let stored = Stored::read(&answers.pop().unwrap_or_default())?;
+        if stored.is_new {
+            self.metrics.stored.add(turn.role, 1);
+        }
+        Ok(stored)
+    }
+
+    /// Stores a turn in the place of another, which is forgotten; both or neither happens.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn replace(&self, old: Uuid, turn: &Turn) -> Result<Stored, MemoryError> {
+        let forget = "SELECT memory_forget($1, 'the request was answered again', user_id => $2)";
+        let forgotten: [Param<'_>; 2] = [(&old, Type::UUID), (&turn.user_id, Type::TEXT)];
+        let (store, stored) = turn.statement();
+        let who = (WHO_STORES, Borrower::of(&turn.user_id));
+        let statements = [(forget, &forgotten[..]), (store, &stored[..])];
+        let mut answers = self.run(who, LAST_MOMENT, &statements, End::Commit, None).await?;
+        Stored::read(&answers.pop().unwrap_or_default())
+    }
+
+    /// Forgets a turn that was stored, and brings back what it took the place of.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn undo(&self, stored: &Stored, user_id: &str, why: &str) -> Result<(), MemoryError> {
+        let forget = "SELECT memory_forget($1, $2, user_id => $3)";
+        let forgotten: [Param<'_>; 3] =
+            [(&stored.id, Type::UUID), (&why, Type::TEXT), (&user_id, Type::TEXT)];
+        let restore = "SELECT memory_restore(r.id, user_id => $2) FROM unnest($1) r (id)";
+        let restored: [Param<'_>; 2] =
+            [(&stored.replaced, Type::UUID_ARRAY), (&user_id, Type::TEXT)];
+        let statements = [(forget, &forgotten[..]), (restore, &restored[..])];
+        let who = (WHO, Borrower::of(user_id));
+        self.run(who, LAST_MOMENT, &statements, End::Commit, None).await.map(drop)
+    }
+
+    /// Runs a statement for a user who waits for it, and returns its rows.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn ask(
+        &self,
+        user_id: &str,
+        sql: &str,
+        params: &[Param<'_>],
+        end: End,
+    ) -> Result<Vec<Row>, MemoryError> {
+        self.one(user_id, LAST_MOMENT, sql, params, end).await
+    }
+
+    /// The rows of one statement about a user's memory; about no user's where `user_id` is empty.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
+    pub async fn call(
+        &self,
+        user_id: &str,
+        patience: Duration,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, MemoryError> {
+        self.one(user_id, patience, sql, params, End::Commit).await
+    }
+
+    /// The same, for a statement that waits for a language model.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
+    pub async fn call_with_model(
+        &self,
+        user_id: &str,
+        patience: Duration,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, MemoryError> {
+        let (who, statements) = ((WHO, Borrower::WithModel(user_id)), [(sql, params)]);
+        let mut answers = self.run(who, patience, &statements, End::Commit, None).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    async fn one(
+        &self,
+        user_id: &str,
+        patience: Duration,
+        sql: &str,
+        params: &[Param<'_>],
+        end: End,
+    ) -> Result<Vec<Row>, MemoryError> {
+        let who = (WHO, Borrower::of(user_id));
+        let mut answers = self.run(who, patience, &[(sql, params)], end, None).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// Runs statements in a transaction of the borrower, and returns the rows of each.
+    ///
+    /// They go out at once, right behind what says who they are for, and before what ends the transaction. Should
+    /// the connection's session have another user's name left, the identity of the transaction overrules it; and
+    /// the argument `user_id`, which every statement about memory has, would contradict it.
+    ///
+    /// With `looking`, all of them see what was there when that is used.
+    async fn run(
+        &self,
+        (who, borrower): (&str, Borrower<'_>),
+        patience: Duration,
+        statements: &[(&str, &[Param<'_>])],
+        end: End,
+        looking: Option<oneshot::Sender<()>>,
+    ) -> Result<Vec<Vec<Row>>, MemoryError> {
+        let work = async {
+            let lent = self.lender.lend(borrower, patience).await?;
+            let client = lent.client().ok_or(MemoryError::Unexpected)?;
+            let (user_id, milliseconds) =
+                (borrower.user_id(), format!("{}ms", patience.as_millis()));
+            let whose: [Param<'_>; 2] = [(&user_id, Type::TEXT), (&milliseconds, Type::TEXT)];
+            let queries = statements.iter().map(|(sql, params)| client.query_typed(sql, params));
+            let begin = match looking {
+                Some(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+                None => "BEGIN",
+            };
+            let name = async {
+                let named = client.query_typed(who, &whose).await;
+                // The caller may be gone.
+                let _ = looking.map(|looking| looking.send(()));
+                named
+            };
+            let end = match end {
+                End::Commit => "COMMIT",
+                End::Rollback => "ROLLBACK",
+            };
+            let (begun, named, rows, ended) = tokio::join!(
+                biased;
+                client.batch_execute(begin),
+                name,
+                // Each is polled once in its place, which is when it is sent.
+                futures_util::future::try_join_all(queries),
+                // After a statement that failed, this undoes the others.
+                client.batch_execute(end),
+            );
+            let is_over = ended.is_ok();
+            let outcome = begun.and(named).and_then(|named| rows.map(|rows| (named, rows)));
+            let outcome = outcome.and_then(|outcome| ended.map(|()| outcome));
+            let missing = match &outcome {
+                Err(error) if error.code() == Some(&SqlState::UNDEFINED_FUNCTION) => {
+                    no_extension(client).await
+                }
+                _ => None,
+            };
+            if is_over {
+                lent.give_back();
+            }
+            let (named, rows) =
+                outcome.map_err(|error| missing.unwrap_or_else(|| reason(&error)))?;
+            let mode: Option<String> = named.first().and_then(|row| row.try_get(2).ok());
+            if mode.as_deref() == Some(MODE_OF_ROLES) {
+                return Err(MemoryError::ModeOfRoles);
+            }
+            Ok(rows)
+        };
+        tokio::time::timeout(patience + GRACE, work).await.unwrap_or(Err(MemoryError::Late))
+    }
+}
+
+/// A column of an answer.
+///
+/// # Errors
+/// [`MemoryError::Unexpected`].
+pub fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
+    row: &'a Row,
+    at: usize,
+) -> Result<T, MemoryError> {
+    row.try_get(at).map_err(|_| MemoryError::Unexpected)
+}

@@ -1,0 +1,7 @@
+//! The database: its address, its connections, the statements of a chat, and what an error of it means.
+
+pub mod database;
+pub mod database_address;
+pub mod lending;
+pub mod memory;
+pub mod memory_error;
