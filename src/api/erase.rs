@@ -1,5 +1,5 @@
 //! `memory_erase()`: takes memory away for good. What is erased is decided here; how, in
-//! `store/erase.rs`.
+//! `store/changes/erase.rs`.
 
 use crate::api::prelude::*;
 use crate::api::window;

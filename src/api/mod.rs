@@ -1,6 +1,6 @@
 //! The SQL surface: every function a user can call, declared in sql/schema/40_functions.sql. Each
 //! checks its arguments, resolves the caller's identity, and leaves the rest to `memory/`, SQL to `store/`
-//! and arithmetic to the ranking crate.
+//! and arithmetic to `core::rank`.
 
 pub mod add;
 pub mod archive_conversation;

@@ -1,5 +1,5 @@
-//! The only place with SQL: one file per table, plus `search` for recall's candidates. Typed rows
-//! go in and out; decisions are made by the callers in `memory/` and by the ranking crate.
+//! The SQL of memory: statements with typed rows in and out, in a folder for each theme. `rows/` is below the other
+//! folders; decisions are made by the callers in `memory/` and by `crates/core`.
 
 pub mod agents;
 pub mod attach;

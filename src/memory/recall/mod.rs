@@ -1,5 +1,5 @@
 //! The five steps of a recall, in order: candidates, rerank, recency, MMR, token budget. SQL is in
-//! `store::search`, arithmetic in the ranking crate; here they are put together. Nothing is written: it
+//! `store::search`, arithmetic in `core::rank`; here they are put together. Nothing is written: it
 //! works in a read-only transaction and on a standby.
 
 pub mod echo;

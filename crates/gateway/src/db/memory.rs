@@ -1,6 +1,6 @@
-//! Memory as the gateway sees it: calls of `memory_*` functions, each in a transaction of its own that says
-//! first whose memory it is about. SQL is here, and in `turn.rs`, `callers.rs`, `mcp/queries.rs` and `mem0/queries.rs`,
-//! which ask through this.
+//! The client of the database: calls of `memory_*` functions, each in a transaction of its own that says first whose
+//! memory it is about. The statements of chats are here; those of the other ways in stand with them and are run
+//! through this.
 
 use crate::chat::extras::Extras;
 pub use crate::chat::turn::{Stored, Turn};

@@ -31,6 +31,7 @@ fn examples_of_docs_run() {
 /// The pages with links, beside those for users.
 fn all_pages() -> Vec<Document> {
     let others = [
+        "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "docs/internals/evaluation_runs.md",
