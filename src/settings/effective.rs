@@ -7,7 +7,7 @@ use memory_agent_core::jobs::session_settings::{
 };
 
 /// The settings in effect. A call, or a step of a job, reads them once for the agent and session that it is about
-/// (`memory::scope_settings`), and passes them down.
+/// (`memory::scope::scope_settings`), and passes them down.
 #[derive(Clone, Debug)]
 pub struct Effective {
     pub content: Content,

@@ -1,6 +1,6 @@
 //! `reembed` jobs: another embedding model is to be used. Recall goes on with the old one until every
 //! row has a vector of the next one beside it; then the next one is the active model at once, and the
-//! vectors are moved into their rows. One batch a turn of the loop; `store::model_change` says how the
+//! vectors are moved into their rows. One batch a turn of the loop; `store::models::model_change` says how the
 //! rows get from one state to the next.
 
 use crate::jobs::pace::{Pace, Verdict};
