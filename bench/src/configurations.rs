@@ -16,7 +16,7 @@ pub enum Asked {
 /// What a configuration starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Base {
-    /// Cosine and textbook BM25, and nothing else.
+    /// The arms of each row alone, and nothing else.
     PlainArms,
     /// The shipped arms and fusion, none of the later steps.
     ShippedArms,
@@ -29,7 +29,7 @@ enum Base {
 impl Base {
     fn settings(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let (later, arms): (Settings, Settings) = match self {
-            Self::PlainArms => (LATER_STEPS_OFF, PLAIN_ARMS),
+            Self::PlainArms => (LATER_STEPS_OFF, NO_NEIGHBORS),
             Self::ShippedArms => (LATER_STEPS_OFF, &[]),
             Self::Defaults => (&[], &[]),
             Self::Weighted => (&[("ranking", "weighted")], &[]),
@@ -44,15 +44,12 @@ const LATER_STEPS_OFF: Settings = &[
     ("rerank", "off"),
     ("score_threshold", "0"),
     ("recency_weight", "0"),
-    ("freshness_boost", "off"),
     ("marker_weight", "0"),
-    ("mmr_lambda", "1"),
 ];
-const PLAIN_ARMS: Settings = &[("neighbor_weight", "0"), ("bm25_length_floor", "0")];
+const NO_NEIGHBORS: Settings = &[("neighbor_weight", "0")];
 
 /// The single arms, each with what it is best with: on no set may the defaults be worse than one of them.
-pub const ARMS: [&str; 4] =
-    ["cosines alone", "cosines with neighbours", "BM25 alone", "BM25 alone, length floor"];
+pub const ARMS: [&str; 3] = ["cosines alone", "cosines with neighbours", "BM25 alone"];
 /// The defaults, asked as the data says.
 pub const AS_SHIPPED: &str = "defaults";
 const NO_RERANKER: &str = "defaults, no reranker";
@@ -83,10 +80,8 @@ impl Configuration {
 pub const CONFIGURATIONS: &[Configuration] = &[
     Configuration::new(ARMS[0], Base::PlainArms, &[("dense_weight", "1")]),
     Configuration::new(ARMS[1], Base::ShippedArms, &[("dense_weight", "1")]),
-    Configuration::new(ARMS[2], Base::PlainArms, &[("dense_weight", "0")]),
-    Configuration::new(ARMS[3], Base::ShippedArms, &[("dense_weight", "0")]),
+    Configuration::new(ARMS[2], Base::ShippedArms, &[("dense_weight", "0")]),
     Configuration::new("fusion alone", Base::ShippedArms, &[]),
-    Configuration::new("fusion alone, of ranks", Base::ShippedArms, &[("fusion", "rrf")]),
     Configuration::new(NO_RERANKER, Base::Defaults, &[("rerank", "off")]),
     Configuration::new(AS_SHIPPED, Base::Defaults, &[]),
     // The defaults and the weighted ranking with one step changed, for what each step gives or takes.
@@ -95,24 +90,8 @@ pub const CONFIGURATIONS: &[Configuration] = &[
         ..Configuration::new("defaults, asked today", Base::Defaults, &[])
     },
     Configuration::new("defaults, no neighbours", Base::Defaults, &[("neighbor_weight", "0")]),
-    Configuration::new("defaults, no length floor", Base::Defaults, &[("bm25_length_floor", "0")]),
     Configuration::new("weighted", Base::Weighted, &[]),
-    Configuration::new(
-        "weighted, cross-encoder's order",
-        Base::Weighted,
-        &[("rerank_weight", "1")],
-    ),
-    Configuration::new(
-        "weighted, logits by min-max",
-        Base::Weighted,
-        &[("score_normalization", "minmax")],
-    ),
-    Configuration::new(
-        "weighted, no recency",
-        Base::Weighted,
-        &[("recency_weight", "0"), ("freshness_boost", "off")],
-    ),
-    Configuration::new("weighted, no MMR", Base::Weighted, &[("mmr_lambda", "1")]),
+    Configuration::new("weighted, no recency", Base::Weighted, &[("recency_weight", "0")]),
     Configuration {
         threshold: Some(0.35),
         ..Configuration::new("weighted, strictly above .35", Base::Weighted, &[])
@@ -189,8 +168,8 @@ mod tests {
     #[test]
     fn changes_come_after_the_base() {
         let of = |name| CONFIGURATIONS.iter().find(|one| one.name == name).unwrap();
-        let settings: Vec<_> = of("weighted, no MMR").settings().collect();
-        assert_eq!(settings.last(), Some(&("mmr_lambda", "1")));
+        let settings: Vec<_> = of("weighted, no recency").settings().collect();
+        assert_eq!(settings.last(), Some(&("recency_weight", "0")));
         assert_eq!(settings.first(), Some(&("ranking", "weighted")));
         assert_eq!(of(AS_SHIPPED).settings().count(), 0);
     }

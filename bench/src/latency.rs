@@ -25,8 +25,8 @@ const TURNS_OF_LONG: usize = 35;
 const LONG_USER: &str = ", user_id => 'long'";
 const DATABASE: &str = "latency";
 const STEPS: [&str; 4] = ["embed", "search", "rerank", "rank"];
-/// Set beside the defaults for "30 candidates".
-const FEWER_CANDIDATES: &str = "30";
+/// Set beside the defaults for "30 rows read".
+const MORE_ROWS: &str = "30";
 
 #[derive(Default)]
 struct Figures {
@@ -154,13 +154,10 @@ fn with_reranker(
     figures.reranked_to_raw.push(figures.reranked.last() / figures.raw_rerank.last());
 
     let question = questions.another();
-    // All of them.
-    client.batch_execute(&format!(
-        "SET memory_agent.max_candidates = {FEWER_CANDIDATES}; SET memory_agent.rerank_rows = 100"
-    ))?;
+    client.batch_execute(&format!("SET memory_agent.rerank_rows = {MORE_ROWS}"))?;
     figures.reranked_30.time(|| client.simple_query(&recall(&question, true)))?;
     let batch = reranked_texts(client, &question)?;
-    client.batch_execute("RESET memory_agent.max_candidates; RESET memory_agent.rerank_rows")?;
+    client.batch_execute("RESET memory_agent.rerank_rows")?;
     figures.raw_rerank_30.add(rerank_raw(models, &question, &batch)?);
     figures.reranked_30_to_raw.push(figures.reranked_30.last() / figures.raw_rerank_30.last());
     Ok(())
@@ -242,7 +239,7 @@ fn show(report: &mut Report, figures: &Figures) {
     row("recall without reranker", plain, Some(&figures.plain_to_raw));
     row("  raw: embedding the question", &figures.embedding, None);
     row("  raw: bare pgvector query", &figures.nearest, None);
-    row("recall, 30 candidates", reranked_30, Some(&figures.reranked_30_to_raw));
+    row("recall, 30 rows read", reranked_30, Some(&figures.reranked_30_to_raw));
     row("  raw: reranker on the same pairs", &figures.raw_rerank_30, None);
     let pool = format!("recall, defaults ({} candidates)", figures.pool.median());
     row(&pool, reranked, Some(&figures.reranked_to_raw));
@@ -272,7 +269,7 @@ fn show(report: &mut Report, figures: &Figures) {
         }
     }
     report.target(
-        "recall, 30 candidates, to raw reranker",
+        "recall, 30 rows read, to raw reranker",
         figures.reranked_30_to_raw.median(),
         Bound::AtMost(1.3),
     );

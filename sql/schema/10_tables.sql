@@ -324,7 +324,7 @@ CREATE TABLE memory_agent.endpoint_uses (
     endpoint text NOT NULL
 );
 
--- How many choices of the probe an LLM made rightly (memory_agent.reconcile_batch).
+-- How many choices of the probe an LLM made rightly.
 CREATE TABLE memory_agent.llm_probes (
     base_url      text NOT NULL,
     model         text NOT NULL,

@@ -3,6 +3,7 @@
 use crate::api::prelude::*;
 use crate::api::{prompt_limit, window};
 use crate::memory::context::prompt::Wanted;
+use memory_agent_core::prompt::DEFAULT_TOKEN_BUDGET;
 
 #[pg_extern(sql = false)]
 fn memory_context(
@@ -19,7 +20,7 @@ fn memory_context(
     check_content(&query, &Content::current())?;
     let session_id = key.session_id.clone();
     let context = scope_settings::scoped(&caller, Some(&session_id), |settings| {
-        let budget = token_budget.map_or(settings.prompts.default_token_budget, |tokens| tokens.0);
+        let budget = token_budget.map_or(DEFAULT_TOKEN_BUDGET, |tokens| tokens.0);
         let budget = prompt_limit::budget(Some(budget), 0, &settings.prompts)?;
         Wanted { key, query, caller: caller.clone(), budget, settings }.fill()
     })?;

@@ -12,7 +12,7 @@ pub fn budget(token_budget: Option<i32>, answer_tokens: u32, settings: &Prompts)
     if token_budget.is_some_and(|budget| budget < 0) {
         return Err(Error::invalid(
             "token_budget is negative",
-            "Leave it out for memory_agent.context_limit less context_margin.",
+            "Leave it out for 95 % of memory_agent.context_limit.",
         ));
     }
     let beside_answer = i64::from(settings.context_limit) - i64::from(answer_tokens);

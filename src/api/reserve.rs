@@ -43,7 +43,7 @@ fn checked_budget(budget: Option<i32>, settings: &Prompts) -> PgResult<u32> {
         Some(budget) => u32::try_from(budget).map_err(|_| {
             Error::invalid(
                 "budget is negative",
-                "Leave it out for memory_agent.context_limit less context_margin.",
+                "Leave it out for 95 % of memory_agent.context_limit.",
             )
         }),
         None => Ok(settings.longest()),

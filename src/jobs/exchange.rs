@@ -57,7 +57,7 @@ pub enum Missing {
 pub enum Progress {
     Waiting(CallId),
     Finished,
-    /// Not to be had at present, for reasons that are not the job's.
+    /// Temporarily unavailable through no fault of the job; try again later.
     Unavailable {
         retry_in: Option<Duration>,
         reason: String,

@@ -44,7 +44,7 @@ fn start<T: Start + 'static>(job: Job, llm: &mut Llm<'_>) -> Started {
     (Box::new(task), progress)
 }
 
-/// Whom jobs of a kind ask for an agent.
+/// The endpoint that jobs of a kind ask for an agent.
 ///
 /// # Errors
 /// Why no LLM can be asked.

@@ -7,9 +7,7 @@ use crate::memory::scope::endpoints::{self as llm_endpoints, Chosen};
 use crate::memory::status::{StatusRow, row};
 use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
-use crate::settings::{
-    Extraction, Inference, Models, Sessions, Workers, audit_keys, job_settings, providers,
-};
+use crate::settings::{Extraction, Inference, Models, Sessions, Workers, audit_keys, providers};
 use crate::store::{
     llm::{endpoints, llm_calls, llm_probes},
     rows::counts,
@@ -258,8 +256,7 @@ fn replacements(spi: &Spi) -> PgResult<StatusRow> {
         Ok(endpoint) => llm_probes::right(spi, &endpoint)?.is_some_and(probe::passes),
         Err(_) => false,
     };
-    let trusts = job_settings::extraction().replacement_check.trusts(has_passed);
-    let state = if trusts { "unchecked" } else { "checked" };
+    let state = if has_passed { "unchecked" } else { "checked" };
     let (refused, held) = counts::refused_replacements(spi)?;
     let probes: String = (llm_probes::all(spi)?.iter())
         .map(|(model, right)| format!("; probe of {model}: {right} of {} right", probe::CHOICES))

@@ -1,4 +1,4 @@
-//! What can be asked of the models, and why an answer could not be had.
+//! What can be asked of the models, and why there is no answer.
 
 use super::paths;
 use crate::pg::error::{Error, ErrorReport, warn};
@@ -22,12 +22,12 @@ impl Prepared {
     }
 }
 
-/// Why inference could not be had.
+/// Why inference failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub message: String,
     pub hint: &'static str,
-    /// Nothing can be had from the models at all: another request would fail as well.
+    /// The models answer nothing at all: another request would fail as well.
     pub is_outage: bool,
     /// The same request may succeed later.
     pub may_pass: bool,

@@ -50,7 +50,7 @@ impl Child {
             .env_clear()
             // ONNX Runtime would otherwise queue events about this process for its makers.
             .env("ORT_DISABLE_TELEMETRY", "1")
-            // Whom to trust besides the system's authorities is said where the server is started.
+            // Which authorities to trust besides the system's is set where the server is started.
             .envs(TRUST.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

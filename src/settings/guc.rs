@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 
 mod checks;
 pub mod choices;
+pub mod retired;
 
 use crate::settings::guc::checks::*;
 use crate::settings::guc::choices::*;
@@ -41,6 +42,7 @@ macro_rules! settings {
             } )*
             GIVEN_BEFORE.get_or_init(|| given);
             $( settings!(@define $kind $name, $full, $short, $context, ($($bounds)*)); )*
+            retired::register();
             // From here on a mistyped memory_agent.* name is an error, not a silent placeholder.
             // SAFETY: the argument is a C string that lives forever.
             unsafe { pg_sys::MarkGUCPrefixReserved(c"memory_agent".as_ptr()) };
@@ -111,70 +113,36 @@ settings! {
     // Ranking.
     int default_top_k: i32 = 5, Userset, (1, 1000),
         "memory_agent.default_top_k\0", "Rows that recall returns when top_k is not given.\0";
-    int candidate_multiplier: i32 = 3, Userset, (1, 100),
-        "memory_agent.candidate_multiplier\0", "Candidates of each arm (dense, lexical) and scope, as a multiple of top_k.\0";
-    int max_candidates: i32 = 50, Userset, (1, 500),
-        "memory_agent.max_candidates\0", "Most candidates that are ranked.\0";
     int exact_scan_rows: i32 = 50_000, Userset, (0, 10_000_000),
         "memory_agent.exact_scan_rows\0", "Scopes of up to this many rows are searched exactly, larger ones through indexes.\0";
-    real bm25_k1: f64 = 1.2, Userset, (0.0, 10.0),
-        "memory_agent.bm25_k1\0", "BM25: how fast repeated words stop to count.\0";
-    real bm25_b: f64 = 0.75, Userset, (0.0, 1.0),
-        "memory_agent.bm25_b\0", "BM25: how much long texts are discounted (0 not at all).\0";
-    int bm25_length_floor: i32 = 64, Userset, (0, 1_000_000),
-        "memory_agent.bm25_length_floor\0", "BM25: shorter texts count as this many words, so that short memories are not ranked by length; 0 is plain BM25.\0";
     real neighbor_weight: f64 = 0.3, Userset, (0.0, 1.0),
         "memory_agent.neighbor_weight\0", "Share of the turns before and after in an entry's dense score; 0 looks at the entry alone.\0";
-    choice fusion: Fusion = Fusion::Weighted, Userset, (),
-        "memory_agent.fusion\0", "How dense and lexical scores are fused: weighted min-max, or reciprocal rank fusion.\0";
     real dense_weight: f64 = 0.5, Userset, (0.0, 1.0),
         "memory_agent.dense_weight\0", "Share of the dense arm in the weighted fusion.\0";
     choice ranking: RankingForm = RankingForm::Learned, Userset, (),
         "memory_agent.ranking\0", "How the numbers of a candidate become its relevance: a learned probability, or weights set by hand.\0";
-    real mmr_lambda: f64 = -1.0, Userset, (-1.0, 1.0),
-        "memory_agent.mmr_lambda\0", "Maximal marginal relevance: 1 is pure score, lower is more diverse; -1 means 1 with the learned ranking, else 0.7.\0";
     real recency_weight: f64 = -1.0, Userset, (-1.0, 1.0),
         "memory_agent.recency_weight\0", "Share of recency in the score; -1 means what is learned, else 0.2.\0";
-    choice recency_decay: Decay = Decay::Exponential, Userset, (),
-        "memory_agent.recency_decay\0", "Form of the recency decay.\0";
-    real recency_days: f64 = -1.0, Userset, (-1.0, 36_500.0),
-        "memory_agent.recency_days\0", "Time constant of the decay in days; -1 means 30 (exponential), 75 (half_life) or 7 (reciprocal).\0";
     real score_threshold: f64 = -1.0, Userset, (-1.0, 1.0),
         "memory_agent.score_threshold\0", "Least probability of a row that is returned, or least sigmoid of the reranker's logit; -1 means 0.05 and 0.35.\0";
-    choice score_normalization: Normalization = Normalization::Sigmoid, Userset, (),
-        "memory_agent.score_normalization\0", "How the reranker's logits become relevance.\0";
     flag rerank: bool = true, Userset, (),
         "memory_agent.rerank\0", "Rerank candidates with the cross-encoder.\0";
     int rerank_rows: i32 = 8, Userset, (0, limits::MAX_RERANK_ROWS),
         "memory_agent.rerank_rows\0", "How many of the most promising rows the cross-encoder reads in one recall; 0 means none.\0";
-    real rerank_weight: f64 = 0.5, Userset, (0.0, 1.0),
-        "memory_agent.rerank_weight\0", "Share of the reranker in relevance; the rest is the fused score.\0";
-    int rerank_max_query_chars: i32 = 250, Userset, (0, 1_000_000),
-        "memory_agent.rerank_max_query_chars\0", "Longer queries are not reranked; 0 means no limit.\0";
     real marker_weight: f64 = 0.1, Userset, (0.0, 1.0),
         "memory_agent.marker_weight\0", "Factor of the boost that marked entries get.\0";
-    flag freshness_boost: bool = true, Userset, (),
-        "memory_agent.freshness_boost\0", "Raise the recency weight when the query asks for something recent.\0";
-    choice recall_scope: RecallScope = RecallScope::All, Userset, (),
-        "memory_agent.recall_scope\0", "Whether recall sees archived entries (all) or only those in the window (active).\0";
     choice stale_sources: StaleSources = StaleSources::Demote, Userset, (),
         "memory_agent.stale_sources\0", "What recall does with turns whose facts were replaced: rank them below what replaced them (demote), leave them out (hide), or nothing (show).\0";
     choice session_recall: SessionRecall = SessionRecall::User, Userset, (),
         "memory_agent.session_recall\0", "What prompts of a session recall beside the session itself, global and shared memory: the user's other sessions of the agent (user), or nothing (session).\0";
     choice prompt_stale_sources: PromptStaleSources = PromptStaleSources::Mark, Userset, (),
         "memory_agent.prompt_stale_sources\0", "What prompts do with turns whose facts were replaced: say so, and leave out those of which nothing holds any more (mark), leave all of them out (hide), or nothing (show).\0";
-    int default_token_budget: i32 = 2000, Userset, (1, 10_000_000),
-        "memory_agent.default_token_budget\0", "Token budget of memory_context when none is given.\0";
     int memory_tokens: i32 = 200, Userset, (20, 100_000),
         "memory_agent.memory_tokens\0", "Most tokens of a memory's text in a prompt; of a longer text, the passage around what was asked for is told.\0";
     text prompt_metadata: String = c"", Userset, (GucFlags::default()),
         "memory_agent.prompt_metadata\0", "Keys of metadata, separated by commas, that prompts tell of each memory that has them.\0";
     choice prompt_tokenizer: PromptTokenizer = PromptTokenizer::Cl100k, Userset, (),
         "memory_agent.prompt_tokenizer\0", "Tokens in which prompts are counted: those of the model that reads them.\0";
-    real current_episode_share: f64 = 0.5, Userset, (0.0, 1.0),
-        "memory_agent.current_episode_share\0", "Most of a token budget that the newest turns of the open episode may take.\0";
-    int message_overhead_tokens: i32 = 4, Userset, (0, 1000),
-        "memory_agent.message_overhead_tokens\0", "Tokens that memory_context counts for each message beside its text.\0";
 
     // Who.
     text user_id: String = c"", Userset, (GucFlags::default()),
@@ -201,12 +169,6 @@ settings! {
         "memory_agent.episode_max_turns\0", "Turns after which an episode is closed; 0 means no limit.\0";
     int episode_gap: i32 = 1800, Userset, (0, i32::MAX, GucFlags::UNIT_S),
         "memory_agent.episode_gap\0", "Silence after which an episode is closed; 0 means no limit.\0";
-    flag episode_close_on_tool_result: bool = true, Userset, (),
-        "memory_agent.episode_close_on_tool_result\0", "Close the episode after a turn of role tool.\0";
-    real episode_topic_similarity: f64 = 0.0, Userset, (0.0, 1.0),
-        "memory_agent.episode_topic_similarity\0", "Close the episode when a turn's cosine to its centroid is lower; 0 is off.\0";
-    real dedup_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
-        "memory_agent.dedup_similarity\0", "Cosine from which a fact is a duplicate; -1 means the value calibrated for the model.\0";
     int max_entries: i32 = 500, Sighup, (0, i32::MAX),
         "memory_agent.max_entries\0", "Turns and facts of a session in its window before the oldest leave it; 0 means no limit.\0";
     int default_ttl: i32 = 0, Sighup, (0, i32::MAX, GucFlags::UNIT_S),
@@ -224,8 +186,6 @@ settings! {
         "memory_agent.tool_failures\0", "Whether a reflection makes facts of what a tool returned, where both have the marker failure.\0";
     choice fact_scope: FactScopeChoice = FactScopeChoice::Session, Userset, (),
         "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
-    int max_facts_per_turn: i32 = 5, Userset, (1, 20),
-        "memory_agent.max_facts_per_turn\0", "Most facts that are extracted from one turn.\0";
     int extraction_batch: i32 = 8, Userset, (0, 30),
         "memory_agent.extraction_batch\0", "Largest number of turns in one extraction call; 0 asks about each sentence in a call of its own.\0";
     int extraction_context: i32 = 0, Userset, (0, 20),
@@ -234,22 +194,12 @@ settings! {
         "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
     flag statement_check: bool = false, Userset, (),
         "memory_agent.statement_check\0", "Asks the LLM again whether the user states a fact, if its message contains more than statements.\0";
-    choice replacement_check: ReplacementChoice = ReplacementChoice::Auto, Userset, (),
-        "memory_agent.replacement_check\0", "Whether a fact that an LLM chose is replaced or ended only where rules find a sign of it: always (on), never (off), or unless the LLM has passed a probe (auto; for reflections the same as on).\0";
-    real reconcile_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
-        "memory_agent.reconcile_similarity\0", "Cosine from which a new fact is reconciled with an old one by the LLM; -1 means the value calibrated for the model.\0";
-    int reconcile_batch: i32 = 0, Userset, (0, 30),
-        "memory_agent.reconcile_batch\0", "Most new facts that one call of the LLM compares with known ones; 0 means 8 for an LLM that passed a probe, else 1.\0";
 
     // Episodes and reflection.
     flag reflection: bool = true, Userset, (),
         "memory_agent.reflection\0", "Ask the LLM about an episode as a whole when it has ended; off extracts facts from its turns then.\0";
     int min_episode_turns: i32 = 3, Userset, (1, 1000),
         "memory_agent.min_episode_turns\0", "Turns from which an episode is reflected on by itself; a shorter one is carried into the next.\0";
-    int max_facts_per_episode: i32 = 5, Userset, (1, 100),
-        "memory_agent.max_facts_per_episode\0", "Most facts that a reflection adds or changes.\0";
-    real consolidation_similarity: f64 = -1.0, Userset, (-1.0, 1.0),
-        "memory_agent.consolidation_similarity\0", "Cosine to an episode from which a fact is reconsidered with it; -1 means the value calibrated for the model, and any in a scope of at most 50 facts.\0";
 
     // Summaries.
     flag summarization: bool = true, Userset, (),
@@ -258,8 +208,6 @@ settings! {
         "memory_agent.summary_min_tokens\0", "Tokens of new turns after which a session's summary is renewed.\0";
     int summary_chunk_tokens: i32 = 3000, Userset, (200, 100_000),
         "memory_agent.summary_chunk_tokens\0", "Tokens that are summarised in one call of the LLM; more are summarised in chunks first.\0";
-    int summary_chunk_overlap: i32 = 200, Userset, (0, 10_000),
-        "memory_agent.summary_chunk_overlap\0", "Tokens at the end of a chunk that the next one begins with.\0";
     text summary_model: String = c"", Sighup, (GucFlags::default()),
         "memory_agent.summary_model\0", "Name of the LLM that summarises; empty means llm_model.\0";
     flag compression: bool = true, Userset, (),
@@ -285,8 +233,6 @@ settings! {
         "memory_agent.relevance_threshold\0", "Least cosine similarity of an archived conversation that a prompt tells; -1 means the values calibrated for the models.\0";
     int chunk_tokens: i32 = 800, Userset, (50, 8000),
         "memory_agent.chunk_tokens\0", "Tokens of one chunk of a document.\0";
-    int chunk_overlap: i32 = 100, Userset, (0, 4000),
-        "memory_agent.chunk_overlap\0", "Tokens at the end of a chunk that the next one begins with, where a section had to be cut.\0";
 
     // Chat and window.
     flag query_rewrite: bool = false, Userset, (),
@@ -297,8 +243,6 @@ settings! {
         "memory_agent.context_limit\0", "Tokens that the application's model reads, its answer included; bounds prompts and the window.\0";
     choice memory_message: MemoryMessage = MemoryMessage::User, Userset, (),
         "memory_agent.memory_message\0", "Where memory_augment and memory_chat put memories: into the user's last message (user), or into a system message before it (system).\0";
-    real context_margin: f64 = 0.05, Userset, (0.0, 0.9),
-        "memory_agent.context_margin\0", "Share of context_limit that prompts and the window leave free for the answer.\0";
 
     // Audit.
     text audit_key_file: String = c"", Sighup, (GucFlags::SUPERUSER_ONLY),

@@ -51,6 +51,11 @@ pub fn is_configurable(name: &str) -> bool {
     !OF_THE_CALLER.contains(&name) && (guc::is_user_setting(name) || is_for_admins(name))
 }
 
+/// Whether a setting, named without the prefix, is one of an earlier version that has no effect any more.
+pub fn is_retired(name: &str) -> bool {
+    guc::retired::NAMES.contains(&name)
+}
+
 /// The settings that can be stored, with the values in effect.
 pub fn in_effect() -> Map<String, Value> {
     let for_admins: [(&str, Value); 7] = [

@@ -5,9 +5,7 @@
 use crate::settings::guc::{self, choices::*};
 use memory_agent_core::condense::chunk;
 use memory_agent_core::facts::episodes::EpisodeSettings;
-use memory_agent_core::rank::bm25::Bm25;
-use memory_agent_core::rank::fuse::FusionMethod;
-use memory_agent_core::rank::score::{RecencyDecay, ScoreNormalization};
+use memory_agent_core::prompt::CONTEXT_MARGIN;
 use memory_agent_core::wire::protocol::Encoding;
 use std::time::Duration;
 
@@ -46,7 +44,7 @@ values! {
         embed_on_ingest: EmbedOnIngest = guc::embed_on_ingest(),
         chunks: chunk::Limits = chunk::Limits {
             max_tokens: natural(guc::chunk_tokens()),
-            overlap_tokens: natural(guc::chunk_overlap()),
+            overlap_tokens: chunk::OVERLAP_TOKENS,
         },
     }
 
@@ -55,29 +53,20 @@ values! {
         episodes: EpisodeSettings = EpisodeSettings {
             max_turns: natural(guc::episode_max_turns()),
             gap_seconds: i64::from(guc::episode_gap()),
-            close_on_tool_result: guc::episode_close_on_tool_result(),
         },
         episode_gap: Duration = seconds(guc::episode_gap()),
-        episode_topic_similarity: f64 = guc::episode_topic_similarity(),
         extraction: Extraction = guc::extraction(),
         assistant_decisions: bool = guc::assistant_decisions(),
         max_entries: i64 = i64::from(guc::max_entries()),
         purge_after: Duration = seconds(guc::purge_after()),
         archive_idle_after: Duration = seconds(guc::archive_idle_after()),
-        dedup_similarity: f64 = guc::dedup_similarity(),
         summary_min_tokens: i64 = i64::from(guc::summary_min_tokens()),
     }
 
     /// How candidates are searched for.
     Search {
         exact_scan_rows: usize = size(guc::exact_scan_rows()),
-        bm25: Bm25 = Bm25 {
-            k1: guc::bm25_k1(),
-            b: guc::bm25_b(),
-            length_floor: f64::from(guc::bm25_length_floor()),
-        },
         neighbor_weight: f64 = guc::neighbor_weight(),
-        recall_scope: RecallScope = guc::recall_scope(),
         text_search_config: String = guc::text_search_config(),
         server_text_search_config: String = guc::server_text_search_config(),
     }
@@ -85,47 +74,23 @@ values! {
     /// How what was found is ranked and shown. `None` is what the form of the ranking has as its own.
     Recall {
         default_top_k: i32 = guc::default_top_k(),
-        candidate_multiplier: usize = size(guc::candidate_multiplier()),
-        max_candidates: usize = size(guc::max_candidates()),
-        fusion: FusionMethod = match guc::fusion() {
-            Fusion::Weighted => FusionMethod::Weighted,
-            Fusion::Rrf => FusionMethod::Rrf,
-        },
         dense_weight: f64 = guc::dense_weight(),
         ranking: RankingForm = guc::ranking(),
-        mmr_lambda: Option<f64> = chosen(guc::mmr_lambda()),
         recency_weight: Option<f64> = chosen(guc::recency_weight()),
-        recency_decay: RecencyDecay = match guc::recency_decay() {
-            Decay::Exponential => RecencyDecay::Exponential,
-            Decay::HalfLife => RecencyDecay::HalfLife,
-            Decay::Reciprocal => RecencyDecay::Reciprocal,
-        },
-        recency_days: f64 = guc::recency_days(),
         score_threshold: Option<f64> = chosen(guc::score_threshold()),
-        score_normalization: ScoreNormalization = match guc::score_normalization() {
-            Normalization::Sigmoid => ScoreNormalization::Sigmoid,
-            Normalization::MinMax => ScoreNormalization::MinMax,
-        },
         rerank: bool = guc::rerank(),
         rerank_rows: usize = size(guc::rerank_rows()),
-        rerank_weight: f64 = guc::rerank_weight(),
-        rerank_max_query_chars: usize = size(guc::rerank_max_query_chars()),
         marker_weight: f64 = guc::marker_weight(),
-        freshness_boost: bool = guc::freshness_boost(),
         stale_sources: StaleSources = guc::stale_sources(),
         session_recall: SessionRecall = guc::session_recall(),
         prompt_stale_sources: PromptStaleSources = guc::prompt_stale_sources(),
-        current_episode_share: f64 = guc::current_episode_share(),
     }
 
     /// How prompts are made. Budgets and limits are in tokens.
     Prompts {
-        default_token_budget: i32 = guc::default_token_budget(),
         prompt_metadata: String = guc::prompt_metadata(),
         memory_tokens: u32 = natural(guc::memory_tokens()),
-        message_overhead_tokens: u32 = natural(guc::message_overhead_tokens()),
         context_limit: u32 = natural(guc::context_limit()),
-        context_margin: f64 = guc::context_margin(),
         memory_message: MemoryMessage = guc::memory_message(),
         prompt_tokenizer: Encoding = match guc::prompt_tokenizer() {
             PromptTokenizer::Cl100k => Encoding::Cl100k,
@@ -174,7 +139,7 @@ values! {
 impl Prompts {
     /// Tokens of the longest prompt.
     pub fn longest(&self) -> u32 {
-        (f64::from(self.context_limit) * (1.0 - self.context_margin)).floor() as u32
+        (f64::from(self.context_limit) * (1.0 - CONTEXT_MARGIN)).floor() as u32
     }
 }
 

@@ -48,7 +48,7 @@ mod tests {
         {
             assert_eq!(subject(claims), Err(ClaimsError::NoSubject), "{claims}");
         }
-        // Two subjects are none: which one counts would be the reader's choice.
+        // Two subjects are refused: which one counts would depend on the reader.
         for claims in [
             "",
             "a",

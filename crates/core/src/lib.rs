@@ -20,7 +20,6 @@ pub mod llm;
 pub mod prompt;
 pub mod rank;
 pub mod row_json;
-pub mod setting;
 pub mod text;
 pub mod wire;
 pub mod words;

@@ -294,7 +294,7 @@ pub struct Serve {
     #[arg(long, value_name = "NAME")]
     pub jwt_audience: Option<String>,
 
-    /// A reverse proxy, which says in X-Forwarded-For for whom it asks: wrong tokens are counted by that.
+    /// A reverse proxy, which names its client in X-Forwarded-For: wrong tokens are counted by that.
     #[arg(long = "proxy", value_name = "IP")]
     pub proxies: Vec<IpAddr>,
 

@@ -1,4 +1,4 @@
-//! `embed` jobs: entries that were stored while no model was to be had, or asynchronously, get their
+//! `embed` jobs: entries that were stored while no model was available, or asynchronously, get their
 //! embeddings and exact token counts, a few at a time.
 
 use crate::jobs::pace::{self, Pace, Verdict};

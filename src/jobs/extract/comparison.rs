@@ -15,7 +15,7 @@ use crate::store::{facts as fact_store, facts::extraction};
 use memory_agent_core::facts::answers::AnswerFormat;
 use memory_agent_core::facts::gate::GateThresholds;
 use memory_agent_core::facts::reconcile::{self, Choice, DatedFact, concerns_both};
-use memory_agent_core::jobs::session_settings::ExtractionSettings;
+use memory_agent_core::jobs::session_settings::compared_at_once;
 
 /// Facts that a later job compares again because an earlier one could not.
 const UNRECONCILED: i32 = 5;
@@ -60,8 +60,7 @@ impl ExtractTask {
     }
 
     fn thresholds(&self) -> GateThresholds {
-        let ExtractionSettings { reconcile_similarity, dedup_similarity, .. } = self.settings;
-        neighborhood::thresholds(self.model.as_ref(), reconcile_similarity, dedup_similarity)
+        neighborhood::thresholds(self.model.as_ref())
     }
 
     /// Looks at the neighbourhood of each fact, and of those that an earlier job left uncompared.
@@ -93,7 +92,7 @@ impl ExtractTask {
                     };
                     let unknown: Vec<NearFact> =
                         neighbors.into_iter().filter(|near| !known(near)).collect();
-                    let is_full = asked.new.len() >= self.settings.batch(self.has_passed)
+                    let is_full = asked.new.len() >= compared_at_once(self.has_passed)
                         || asked.existing.len() + unknown.len() > MAX_EXISTING;
                     if is_full && !asked.new.is_empty() {
                         // This one and what follows is asked about in the next round.
@@ -140,8 +139,7 @@ impl ExtractTask {
             }
         }
         let (existing, new) = asked.question(&self.facts);
-        let trusted = self.settings.replacement_check.trusts(self.has_passed);
-        let plan = reconcile::plan(&decisions, &existing, &new, trusted);
+        let plan = reconcile::plan(&decisions, &existing, &new, self.has_passed);
         let texts: Vec<String> = plan.update.iter().map(|update| update.text.clone()).collect();
         let unmeasured = vec![extracted_facts::UNMEASURED; texts.len()];
         let measured = extracted_facts::measure(texts, self.model.as_ref()).unwrap_or(unmeasured);

@@ -36,6 +36,7 @@ use memory_agent_core::facts::passages::passages;
 use memory_agent_core::facts::reconcile::probe::Probe;
 use memory_agent_core::jobs::payloads::{PassageAnswers, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
+use memory_agent_core::jobs::session_settings::MAX_FACTS_PER_TURN;
 use memory_agent_model_server::protocol::{ChatOutcome, Endpoint, ModelRef};
 
 /// Characters of the turns in one extraction.
@@ -74,7 +75,7 @@ pub(super) enum Stage {
     Extracting,
     /// What an LLM was asked to check: facts of one turn.
     Checking(Vec<SavedFact>),
-    /// What it is asked before the first comparison, and whom.
+    /// What it is asked before the first comparison, and at which endpoint.
     Probing(Probe, Endpoint),
     Reconciling(Asked),
     /// Everything is decided, but another transaction has the session locked.
@@ -361,7 +362,7 @@ impl ExtractTask {
                 (PendingTurn { content, speaker: speaker.as_deref(), said_at }, marks)
             })
             .unzip();
-        let most = self.settings.max_facts_per_turn;
+        let most = MAX_FACTS_PER_TURN;
         let turns = u32::try_from(pending.len()).unwrap_or(u32::MAX);
         let messages = extract::marked_messages(&pending, &marks, most);
         self.stage = Stage::Extracting;
@@ -399,7 +400,7 @@ impl ExtractTask {
             true => u32::try_from(self.turns.len()).unwrap_or(u32::MAX),
             false => 1,
         };
-        match extract::parse(answer, turns, self.settings.max_facts_per_turn) {
+        match extract::parse(answer, turns, MAX_FACTS_PER_TURN) {
             Ok(facts) => {
                 let language = Phrases::of(&self.settings.text_search_config);
                 let saved = extracted_facts::save(facts, &self.turns, &language);

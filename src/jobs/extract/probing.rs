@@ -15,9 +15,6 @@ const ANSWER_TOKENS: u32 = 2100;
 impl ExtractTask {
     /// Whether the LLM has passed the probe; `None` if it is to be asked.
     pub(super) fn passed(&self, llm: &Llm<'_>) -> Result<Option<bool>, Aborted> {
-        if !self.settings.wants_probe() {
-            return Ok(Some(false));
-        }
         let right = transaction(|spi| llm_probes::right(spi, &llm.endpoint))?;
         Ok(right.map(probe::passes))
     }

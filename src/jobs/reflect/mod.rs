@@ -22,6 +22,7 @@ use crate::memory::texts::follow_ups;
 use crate::settings::{Effective, Search};
 use crate::store::facts::NearFact;
 use crate::store::facts::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
+use crate::store::llm::llm_probes;
 use crate::store::models::Kind;
 use crate::store::rows::fact_scope::{Among, FactScope};
 use crate::store::rows::sessions::{self, SessionKey};
@@ -29,8 +30,10 @@ use crate::store::schema;
 use memory_agent_core::facts::answers::AnswerFormat;
 use memory_agent_core::facts::episodes::{self, ClosedEpisode};
 use memory_agent_core::facts::gate::GateThresholds;
+use memory_agent_core::facts::reconcile::probe;
 use memory_agent_core::facts::{reconcile, reflect};
 use memory_agent_core::jobs::payloads::SavedAnswer;
+use memory_agent_core::jobs::session_settings::MAX_FACTS_PER_EPISODE;
 use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 use serde_json::Value;
@@ -158,8 +161,7 @@ impl ReflectTask {
     }
 
     fn thresholds(&self) -> GateThresholds {
-        let ReflectionSettings { consolidation_similarity, dedup_similarity, .. } = self.settings;
-        neighborhood::thresholds(self.model.as_ref(), consolidation_similarity, dedup_similarity)
+        neighborhood::thresholds(self.model.as_ref())
     }
 
     /// To be asked in a transaction.
@@ -259,14 +261,13 @@ impl ReflectTask {
     fn look(&mut self, also: &[Uuid], wanted: Shown) -> Result<(), Aborted> {
         let turns: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
         let related = self.thresholds().related;
-        let is_threshold_set = self.settings.consolidation_similarity >= 0.0;
         let (known, shown) = transaction(|spi| {
             let scope = self.scope();
             let known = reflections::known(spi, &scope, TRACED_FACTS)?;
             let is_small = known.0 <= i64::from(MAX_EXISTING);
             let similarity = match wanted {
                 Shown::Named => f64::INFINITY,
-                Shown::Concerned if is_small && !is_threshold_set => f64::NEG_INFINITY,
+                Shown::Concerned if is_small => f64::NEG_INFINITY,
                 Shown::Concerned => related,
             };
             let asked = Concerned {
@@ -278,7 +279,7 @@ impl ReflectTask {
             };
             let mut shown = reflections::concerned(spi, &scope, Among::Own, &asked)?;
             if self.with_others() {
-                // What was said is no statement yet that could name whom it is about.
+                // What was said is no statement yet that could name a person.
                 let asked = Concerned { similarity: similarity.max(related), ..asked };
                 let others = reflections::concerned(spi, &scope, Among::Others, &asked)?;
                 shown.extend(
@@ -304,7 +305,7 @@ impl ReflectTask {
         let said = said(&self.turns);
         let (prior, turns) = question(&self.shown, &self.turns, &said);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        let (existing, max_facts) = (count(prior.len()), self.settings.max_facts);
+        let (existing, max_facts) = (count(prior.len()), MAX_FACTS_PER_EPISODE);
         let question = Question {
             messages: reflect::messages(&prior, &turns, max_facts, self.settings.tool_failures),
             answer: AnswerFormat::Reflection { existing, turns: count(turns.len()), max_facts },
@@ -332,9 +333,10 @@ impl ReflectTask {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let actions = reflect::parse(&answer, count(prior.len()), count(turns.len()))
             .map_err(|error| Progress::Failed(error.to_string()))?;
-        let (max_facts, trusted) =
-            (self.settings.max_facts, self.settings.replacement_check.trusts(false));
-        let plan = reflect::plan(&actions, &prior, &turns, max_facts, trusted);
+        // A reflection asks no probe of its own; what an extraction learned counts for it as well.
+        let right = transaction(|spi| llm_probes::right(spi, &llm.endpoint))?;
+        let trusted = right.is_some_and(probe::passes);
+        let plan = reflect::plan(&actions, &prior, &turns, MAX_FACTS_PER_EPISODE, trusted);
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, &self.shown, &self.settings);
         let settings = transaction(|_| scope_settings::of_facts(&self.scope()))?;

@@ -87,7 +87,7 @@ pub struct JobsLoop {
     /// Whether it was the new model's turn.
     has_reembedded: bool,
     llm_pauses: LlmPauses,
-    /// Whom jobs ask by the settings, as of the last look.
+    /// The endpoints that jobs ask by the settings, as of the last look.
     llms_of_settings: LlmsOfSettings,
     models_pause: Pause,
     sweeper: Sweeper,

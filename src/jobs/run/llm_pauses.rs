@@ -11,7 +11,7 @@ use memory_agent_model_server::protocol::Endpoint;
 /// The endpoint that a job asks; `None` where there is no endpoint to ask.
 pub type Asked = Option<Endpoint>;
 
-/// Whom jobs of a kind ask by the settings.
+/// The endpoint that jobs of a kind ask by the settings.
 pub fn of_settings(kind: JobKind) -> Asked {
     registry::asked(kind, &Chosen::of_settings()).ok()
 }
@@ -20,7 +20,7 @@ pub fn of_settings(kind: JobKind) -> Asked {
 pub const KINDS: [JobKind; 4] =
     [JobKind::Extract, JobKind::Reflect, JobKind::Compress, JobKind::Summarize];
 
-/// Whom jobs of each kind ask by the settings.
+/// The endpoints that jobs of each kind ask by the settings.
 pub type LlmsOfSettings = [Asked; 4];
 
 pub fn all_of_settings() -> LlmsOfSettings {
@@ -30,14 +30,14 @@ pub fn all_of_settings() -> LlmsOfSettings {
 /// The pauses of one worker.
 #[derive(Default)]
 pub struct LlmPauses {
-    /// By whom is asked.
+    /// By endpoint.
     pauses: Vec<(Asked, Pause)>,
     /// Whether agents have endpoints of their own, beside that of the settings.
     pub has_rows: bool,
 }
 
 impl LlmPauses {
-    /// Begins a pause of whom a job asks.
+    /// Starts a pause of the endpoint that a job calls.
     ///
     /// * `retry_in`: as the model server says; `None` where it could not be asked, or the settings make no call
     ///   possible.
@@ -51,7 +51,7 @@ impl LlmPauses {
         self.pauses[position].1.begin(retry_in)
     }
 
-    /// Ends the pause of whom a job asks: they answer.
+    /// Ends the pause of the endpoint that a job calls: it answers.
     pub fn end(&mut self, asked: &Asked) {
         self.pauses.retain(|(known, _)| known != asked);
     }
@@ -77,7 +77,7 @@ impl LlmPauses {
         self.pauses.iter().filter_map(|(_, pause)| pause.left())
     }
 
-    /// Forgets whom the settings no longer name, and rows when their pauses are over.
+    /// Forgets endpoints that the settings no longer name, and rows when their pauses are over.
     fn forget_others(&mut self) {
         if !self.pauses.is_empty() {
             let named = [of_settings(JobKind::Extract), of_settings(JobKind::Summarize)];

@@ -83,7 +83,7 @@ pub fn all() -> Vec<Slot> {
     locked_file::names(PREFIX).iter().filter_map(slot).collect()
 }
 
-/// The workers of a database to whom new jobs can be left. Every commit that queues jobs asks, so files of other
+/// The workers of a database that can take new jobs. Every commit that queues jobs asks, so files of other
 /// databases are not looked at.
 pub fn at_work_in(database: pg_sys::Oid) -> Vec<(u32, WorkerState)> {
     let at_work = |slot| {

@@ -18,6 +18,7 @@ use memory_agent_core::facts::contradictions::{self, Recalled};
 use memory_agent_core::facts::rewrite::{self, Earlier, MAX_REWRITES};
 use memory_agent_core::llm::chat_body::ChatBody;
 use memory_agent_core::llm::chat_messages::ChatMessages;
+use memory_agent_core::prompt::MESSAGE_OVERHEAD_TOKENS;
 use memory_agent_core::prompt::augment::{
     self, MEMORY_HEADER, MESSAGE_HEADER, Memory, SUMMARY_HEADER,
 };
@@ -85,7 +86,7 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
     let seen = body.take_seen();
     let (settings, recall) = (&wanted.settings.prompts, &wanted.settings.recall);
     let tokens = TokenCounter::new(settings);
-    let overhead = i64::from(settings.message_overhead_tokens);
+    let overhead = i64::from(MESSAGE_OVERHEAD_TOKENS);
     let texts = body.read_texts();
     let messages = &mut body.messages;
     let said: i64 = tokens.count(texts).into_iter().map(|count| count + overhead).sum();

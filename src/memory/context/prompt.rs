@@ -12,6 +12,7 @@ use crate::memory::recall::echo::Why;
 use crate::memory::recall::request::{Arguments, Request};
 use crate::settings::Effective;
 use crate::store::rows::entries::WindowTurn;
+use memory_agent_core::prompt::MESSAGE_OVERHEAD_TOKENS;
 use memory_agent_core::prompt::augment::{MEMORY_HEADER, SUMMARY_HEADER};
 use memory_agent_core::prompt::echo::Said;
 use memory_agent_core::rank::follow_up;
@@ -47,7 +48,7 @@ impl Wanted<'_> {
     pub fn fill(&self) -> PgResult<Value> {
         let settings = self.settings;
         let tokens = &TokenCounter::new(&settings.prompts);
-        let overhead = i64::from(settings.prompts.message_overhead_tokens);
+        let overhead = i64::from(MESSAGE_OVERHEAD_TOKENS);
         let current = tokens.count_one(&self.query) + overhead;
         if current > self.budget {
             return Err(Error::invalid(

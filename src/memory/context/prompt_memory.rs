@@ -133,7 +133,7 @@ impl PromptMemory {
         self.passage.is_some() && self.held.is_none()
     }
 
-    /// Has it tell a passage of at most so many tokens; `false` if it is none of those that tell one.
+    /// Has it tell a passage of at most so many tokens; `false` if it tells none.
     pub fn tell_less(&mut self, most: u32, tokens: &TokenCounter) -> bool {
         let Some(sought) = self.sought.clone() else { return false };
         let less = tokens.passages(&[&self.content], &sought, most).into_iter().flatten().next();

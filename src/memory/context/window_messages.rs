@@ -7,6 +7,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::settings::Effective;
 use crate::store::summaries::window::{self, Loaded, Message};
+use memory_agent_core::prompt::MESSAGE_OVERHEAD_TOKENS;
 use memory_agent_core::prompt::augment::SUMMARY_HEADER;
 
 /// The messages that have together at most `budget` tokens, oldest first. The turns end with the first
@@ -15,7 +16,7 @@ use memory_agent_core::prompt::augment::SUMMARY_HEADER;
 pub fn within(key: &SessionKey, budget: i64, settings: &Effective) -> PgResult<Vec<Message>> {
     let mut loaded = roles::read_as_owner(|spi| window::load(spi, key))?;
     let tokens = TokenCounter::new(&settings.prompts);
-    let overhead = i64::from(settings.prompts.message_overhead_tokens);
+    let overhead = i64::from(MESSAGE_OVERHEAD_TOKENS);
     let is_summarized = loaded.first().is_some_and(|first| first.is_summary);
     let summary = is_summarized.then(|| loaded.remove(0).message);
     count_anew(&mut loaded, &tokens);
@@ -50,7 +51,7 @@ fn told(
 ) -> PgResult<Option<Message>> {
     let stale_sources = settings.recall.prompt_stale_sources;
     let (_, outdated) = prompt_memory::summary(key, stale_sources, tokens)?.unwrap_or_default();
-    let overhead = i64::from(settings.prompts.message_overhead_tokens);
+    let overhead = i64::from(MESSAGE_OVERHEAD_TOKENS);
     let block = Block { heading: SUMMARY_HEADER, overhead, tokens };
     let share = (budget as f64 * SUMMARY_SHARE) as i64;
     let fitting = block.fit_text(&summary.1, &outdated, share);

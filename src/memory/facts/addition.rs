@@ -126,10 +126,7 @@ fn store(
             let is_same = holder.content_hash.as_deref() == Some(hash.as_slice());
             (is_same && !holder.is_expired).then_some(holder.id)
         }
-        None => {
-            let set = settings.sessions.dedup_similarity;
-            duplicate(spi, writer.scope(), fact, &hash, prepared, set)?
-        }
+        None => duplicate(spi, writer.scope(), fact, &hash, prepared)?,
     };
     if let Some(same) = same {
         writer.said_again(same, &[], fact.checked.expires_at)?;
@@ -174,7 +171,6 @@ fn duplicate(
     fact: &Stated,
     hash: &[u8],
     prepared: &Prepare,
-    dedup_similarity: f64,
 ) -> PgResult<Option<Uuid>> {
     if let Some(same) = facts::with_hash(spi, scope, hash)? {
         return Ok(Some(same));
@@ -182,12 +178,8 @@ fn duplicate(
     let (Some(model), Some([window])) = (&prepared.model, prepared.embedding(0)) else {
         return Ok(None);
     };
-    let threshold = match dedup_similarity {
-        set if set >= 0.0 => set,
-        _ => match thresholds(model) {
-            Some(calibrated) => calibrated.duplicate,
-            None => return Ok(None),
-        },
+    let Some(threshold) = thresholds(model).map(|calibrated| calibrated.duplicate) else {
+        return Ok(None);
     };
     let window = Vector(window.clone());
     let near = facts::neighbors(spi, scope, Among::Own, &model.name, &window, COMPARED)?;

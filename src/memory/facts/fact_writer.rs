@@ -14,7 +14,7 @@ use crate::store::rows::history::UPDATE;
 use crate::store::rows::sessions::{self, Fill, SessionKey};
 use std::collections::BTreeSet;
 
-/// For whom facts are written.
+/// Who writes facts.
 #[derive(Clone, Copy, Default)]
 pub struct Actor {
     /// The job; `None` for a caller's statement.

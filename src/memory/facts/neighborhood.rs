@@ -21,14 +21,11 @@ const UNCALIBRATED_RELATED: f64 = 0.3;
 
 /// The cosines from which facts are `related` and may be a `duplicate`, as a job's settings say; a
 /// negative one means the model's.
-pub fn thresholds(model: Option<&ModelRef>, related: f64, duplicate: f64) -> GateThresholds {
+pub fn thresholds(model: Option<&ModelRef>) -> GateThresholds {
     let calibrated = model.and_then(models::thresholds);
-    let chosen = |setting: f64| (setting >= 0.0).then_some(setting);
     GateThresholds {
-        related: chosen(related)
-            .or(calibrated.map(|thresholds| thresholds.unrelated_p95))
-            .unwrap_or(UNCALIBRATED_RELATED),
-        duplicate: chosen(duplicate).or(calibrated.map(|thresholds| thresholds.duplicate)),
+        related: calibrated.map_or(UNCALIBRATED_RELATED, |thresholds| thresholds.unrelated_p95),
+        duplicate: calibrated.map(|thresholds| thresholds.duplicate),
     }
 }
 

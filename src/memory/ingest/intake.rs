@@ -369,7 +369,7 @@ pub fn row_jobs<'a>(spi: &'a Spi, source: &'a Source, settings: &Effective) -> R
     RowJobs { spi, source, max_attempts: settings.llm_limits.max_attempts }
 }
 
-/// What is stored for the agent of a source: of the user to whom all its rows belong, or of all users where each
+/// What is stored for the agent of a source: of the user that owns all its rows, or of all users where each
 /// row says whose it is. `default_user` is whose rows are that say nothing about it.
 pub fn settings_of(source: &Source, default_user: Option<&str>) -> PgResult<Effective> {
     let definition = &source.definition;

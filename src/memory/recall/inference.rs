@@ -42,6 +42,10 @@ pub fn query_embeddings(
     embeddings
 }
 
+/// Most characters of a question that is reranked: for long statements, cross-encoders order rows worse than the first
+/// stage does (docs/ranking.md).
+const LONGEST_RERANKED_QUERY: usize = 250;
+
 /// Step 2: the logits of the rows that are read, and NaN of the others, or `None` with the reason in the trace: either
 /// all of them are read, or none is. `order`: the places of the details, those first that are to be read first.
 pub fn rerank(
@@ -56,11 +60,10 @@ pub fn rerank(
         return Ok(None);
     };
     let order = &order[..order.len().min(request.chosen.rerank_rows)];
-    let longest = request.chosen.rerank_max_query_chars;
     let skipped = if request.query.trim().is_empty() {
         Some("skipped: no query text".to_owned())
-    } else if longest > 0 && request.query.chars().count() > longest {
-        Some("skipped: query longer than rerank_max_query_chars".to_owned())
+    } else if request.query.chars().count() > LONGEST_RERANKED_QUERY {
+        Some(format!("skipped: query longer than {LONGEST_RERANKED_QUERY} characters"))
     } else if details.is_empty() {
         Some("skipped: no candidates".to_owned())
     } else {

@@ -19,10 +19,11 @@ use crate::models::Failure;
 use crate::settings::RankingForm;
 use crate::store::facts::stale::Replaced;
 use crate::store::models::Kind;
+use crate::store::rows::entries;
 use crate::store::search::candidate_details::{self, Detail};
 use crate::store::search::{self, Found, Query};
-use crate::store::{rows::entries, schema};
 use memory_agent_core::rank::blend::{Features, Weights};
+use memory_agent_core::rank::budget::CURRENT_EPISODE_SHARE;
 use memory_agent_core::rank::pipeline::{self, Candidate, Ranking};
 use memory_agent_model_server::protocol::ModelRef;
 use pgrx::datum::datetime_support::now;
@@ -267,7 +268,7 @@ fn open_episode_turns(spi: &Spi, request: &Request) -> PgResult<Vec<Uuid>> {
     };
     let key = SessionKey::of(&scope.caller, session_id.clone());
     let Some(episode) = sessions::open_episode(spi, &key)? else { return Ok(Vec::new()) };
-    let share = (f64::from(budget) * request.chosen.current_episode_share) as u32;
+    let share = (f64::from(budget) * CURRENT_EPISODE_SHARE) as u32;
     let turns = entries::episode_turns(spi, &key.user_id, episode, share)?;
     Ok(turns.into_iter().map(|(id, _)| id).collect())
 }
@@ -277,8 +278,6 @@ fn candidate(detail: &Detail, member: &Member, hidden: &HashSet<Uuid>) -> Candid
         similarity: member.arms.similarity,
         lexical: member.arms.lexical,
         age_days: detail.age_days,
-        half_speed: detail.kind == "document"
-            || schema::home_of(detail.session_id.as_deref()).is_none(),
         markers: detail.markers.clone(),
         embedding: detail.embedding.as_ref().map(|vector| vector.0.clone()),
         token_count: detail.token_count.max(0) as u32,

@@ -124,7 +124,7 @@ pub fn fuse_pool(
     let rows = union_of_best(found, per_arm, &included);
     let arms: Vec<ArmScores> =
         rows.iter().map(|row| ArmScores { similarity: row.dense, lexical: row.lexical }).collect();
-    let fused = fuse::fuse(&arms, &settings.fusion);
+    let fused = fuse::fuse(&arms, settings.dense_weight);
     let mut order: Vec<usize> = (0..arms.len()).collect();
     // Ids break ties, so that the same question gives the same rows.
     order.sort_by(|&a, &b| fused[b].total_cmp(&fused[a]).then_with(|| rows[a].id.cmp(&rows[b].id)));
@@ -172,7 +172,7 @@ pub fn union_of_best(found: &Found, per_arm: usize, included: &HashSet<Uuid>) ->
             chosen.extend(ranked.into_iter().map(|(_, at)| at));
         }
     }
-    // By id, not by place on disk: reciprocal rank fusion breaks ties by this order.
+    // By id, not by place on disk, so that ties end the same way each time.
     chosen.sort_unstable_by_key(|&at| found.rows[at].id);
     chosen.dedup();
     chosen.into_iter().map(|at| found.rows[at]).collect()

@@ -12,13 +12,16 @@ use crate::store::{rows::entries, schema};
 use memory_agent_core::limits::{MAX_RERANK_ROWS, MAX_REWRITES, MAX_TOP_K, QUERY_BYTES};
 use memory_agent_core::prompt::echo::Said;
 use memory_agent_core::rank::filter::Filter;
-use memory_agent_core::rank::fuse::FusionSettings;
 use memory_agent_core::rank::pipeline::RankSettings;
 use memory_agent_core::text::words_sought::Sought;
 use memory_agent_core::{rank::score, text::entry};
 
 /// A row below this probability is dropped while enough others remain.
 const LEAST_PROBABILITY: f64 = 0.05;
+/// Candidates of each arm and scope for each row that is wanted.
+const CANDIDATES_PER_ROW: usize = 3;
+/// Most candidates that are ranked, unless more rows are asked for.
+const MAX_CANDIDATES: usize = 50;
 /// At least so many rows go on to ranking when the scope has them, whatever top_k is.
 const LEAST_CANDIDATES: usize = 30;
 
@@ -64,7 +67,6 @@ pub struct Request {
     pub settings: RankSettings,
     /// Whether neither the call nor a setting has a weight of recency.
     pub recency_is_learned: bool,
-    mmr_is_default: bool,
     pub asks_for_fresh: bool,
     pub wants_nothing: bool,
     /// The texts of the request that the rows are for: what stands in them is left out, and of turns with the same
@@ -77,8 +79,7 @@ impl Request {
     /// has another default in each.
     pub fn settings_of(&self, is_learned: bool) -> RankSettings {
         let mut settings = self.settings.clone();
-        let (weight, lambda, threshold) =
-            if is_learned { (0.0, 1.0, LEAST_PROBABILITY) } else { (0.2, 0.7, 0.35) };
+        let (weight, threshold) = if is_learned { (0.0, LEAST_PROBABILITY) } else { (0.2, 0.35) };
         if self.recency_is_learned {
             settings.recency_weight = weight;
         }
@@ -86,9 +87,6 @@ impl Request {
         if !(is_learned && self.recency_is_learned) {
             settings.recency_weight =
                 score::raise_recency_weight(settings.recency_weight, self.asks_for_fresh);
-        }
-        if self.mmr_is_default {
-            settings.mmr_lambda = lambda;
         }
         settings.score_threshold.get_or_insert(threshold);
         settings
@@ -164,9 +162,8 @@ impl Arguments {
         }
         let search = settings.search.clone();
         let base_weight = unit("recency_weight", self.recency_weight)?.or(chosen.recency_weight);
-        let mmr_lambda = unit("mmr_lambda", self.mmr_lambda)?.or(chosen.mmr_lambda);
-        let asks_for_fresh = chosen.freshness_boost
-            && Phrases::of(&search.text_search_config).asks_for_fresh(&query);
+        let mmr_lambda = unit("mmr_lambda", self.mmr_lambda)?;
+        let asks_for_fresh = Phrases::of(&search.text_search_config).asks_for_fresh(&query);
         let token_budget = match self.token_budget {
             Some(budget) if budget < 0 => {
                 return Err(Error::invalid(
@@ -195,32 +192,22 @@ impl Arguments {
             (None, None) => Some(chosen.default_top_k),
         };
         let wanted = top_k.unwrap_or(chosen.default_top_k).max(0) as usize;
-        // More rows than max_candidates can only be had by asking for them.
-        let max_candidates = chosen.max_candidates.max(top_k.unwrap_or(0).max(0) as usize);
-        let candidates_per_arm =
-            wanted.saturating_mul(chosen.candidate_multiplier).max(LEAST_CANDIDATES);
+        // More are ranked only for who asks for more.
+        let max_candidates = MAX_CANDIDATES.max(top_k.unwrap_or(0).max(0) as usize);
+        let candidates_per_arm = wanted.saturating_mul(CANDIDATES_PER_ROW).max(LEAST_CANDIDATES);
         Ok(Request {
             settings: RankSettings {
-                fusion: FusionSettings {
-                    method: chosen.fusion,
-                    dense_weight: chosen.dense_weight,
-                    ..FusionSettings::default()
-                },
+                dense_weight: chosen.dense_weight,
                 max_candidates,
-                score_normalization: chosen.score_normalization,
-                rerank_weight: chosen.rerank_weight,
                 score_threshold: threshold.or(chosen.score_threshold),
                 threshold_is_explicit: threshold.is_some(),
                 threshold_keeps: wanted,
-                recency_decay: chosen.recency_decay,
-                recency_days: chosen.recency_days,
                 recency_weight: base_weight.unwrap_or(0.0),
                 marker_weight: chosen.marker_weight,
                 mmr_lambda: mmr_lambda.unwrap_or(1.0),
                 top_k: top_k.map(|top_k| top_k.max(0) as usize),
             },
             recency_is_learned: base_weight.is_none(),
-            mmr_is_default: mmr_lambda.is_none(),
             asks_for_fresh,
             stale: match self.for_prompt {
                 true => chosen.prompt_stale_sources.into(),

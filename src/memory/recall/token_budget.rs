@@ -41,7 +41,7 @@ pub fn within_budget(
         &ranked,
         &overlap,
         token_budget,
-        request.chosen.current_episode_share,
+        budget::CURRENT_EPISODE_SHARE,
     );
     let entered: Vec<usize> = fit.episode.iter().map(|&turn| turns[turn]).collect();
     let ranked: Vec<usize> = fit.ranked.iter().map(|&at| ranking.selected[at]).collect();

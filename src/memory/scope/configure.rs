@@ -113,6 +113,14 @@ fn changes(settings: &JsonbText) -> PgResult<Map<String, Value>> {
     let mut changes = Map::new();
     for (given, value) in given {
         let name = given.strip_prefix(overrides::PREFIX).unwrap_or(&given);
+        if overrides::is_retired(name) {
+            // A value that an earlier version stored goes with it.
+            if !value.is_null() {
+                notice!("{given} has no effect any more, and is not stored");
+            }
+            changes.insert(name.to_owned(), Value::Null);
+            continue;
+        }
         if !overrides::is_configurable(name) {
             return Err(Error::invalid(
                 format!("\"{given}\" is not a setting of agents and sessions"),

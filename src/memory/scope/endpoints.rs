@@ -5,7 +5,7 @@ use crate::settings::providers::{self, NamedEndpoint};
 use crate::store::llm::endpoints;
 use memory_agent_model_server::protocol::Endpoint;
 
-/// Whom an agent asks.
+/// The endpoint that an agent asks.
 #[derive(Clone, Debug)]
 pub struct Chosen(Option<NamedEndpoint>);
 

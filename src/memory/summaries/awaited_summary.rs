@@ -12,7 +12,7 @@ use memory_agent_core::{condense::summarize, text::cut};
 /// Beside twice the tokens that are wanted: a model that is cut off cannot be asked to shorten.
 const SPARE_ANSWER_TOKENS: u32 = 200;
 
-/// Who asks, and whom.
+/// Who asks, and which endpoint.
 pub struct Condenser<'a> {
     pub llm: &'a Llm,
     pub user_id: &'a str,

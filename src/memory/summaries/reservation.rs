@@ -3,7 +3,7 @@
 use crate::memory::prelude::*;
 use crate::memory::summaries::window_plan::{ExactCounts, plan_for};
 use crate::memory::summaries::window_summary;
-use crate::settings::{Effective, Prompts};
+use crate::settings::Effective;
 use crate::store::summaries;
 use crate::store::summaries::window::{self, Leaving};
 use memory_agent_core::prompt::window::Plan;
@@ -20,23 +20,18 @@ pub fn reserve(
     if summarize {
         window_summary::summarize(caller, key, budget, &counts, settings)?;
     }
-    roles::as_owner(|| shrink(key, budget, &counts, &settings.prompts))
+    roles::as_owner(|| shrink(key, budget, &counts))
 }
 
 /// Takes the oldest turns out of the window until it fits: first those that the summary stands for.
-fn shrink(
-    key: &SessionKey,
-    budget: u32,
-    counts: &ExactCounts,
-    settings: &Prompts,
-) -> PgResult<Plan> {
+fn shrink(key: &SessionKey, budget: u32, counts: &ExactCounts) -> PgResult<Plan> {
     let spi = Spi::read_write()?;
     if sessions::lock_existing(&spi, key)?.is_none() {
         return Ok(Plan::default());
     }
     let turns = counts.turns(&spi, key)?;
     let summary = summaries::current(&spi, key)?;
-    let plan = plan_for(&turns, summary.map(|summary| summary.tokens), budget, settings);
+    let plan = plan_for(&turns, summary.map(|summary| summary.tokens), budget);
     if plan.leaving() > 0 {
         let leaving = &turns[..plan.leaving()];
         for (covered, why) in [(true, Leaving::Compressed), (false, Leaving::Evicted)] {

@@ -9,7 +9,7 @@ use crate::settings::Effective;
 use crate::store::changes::erasures::Erasures;
 use crate::store::rows::entries::new_id;
 use crate::store::rows::history::{self, Event};
-use memory_agent_core::condense::chunk::{self, Limits};
+use memory_agent_core::condense::chunk;
 use memory_agent_core::condense::levels::{self, SummaryLevel};
 use memory_agent_core::condense::summarize::{self, Ask, ContentType, Material, SummaryPrompt};
 use memory_agent_core::history::chain::Key;
@@ -48,8 +48,7 @@ impl Request<'_> {
         }
         let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
         let summary = &settings.summary;
-        let limits =
-            Limits { max_tokens: summary.chunk_tokens, overlap_tokens: summary.chunk_overlap };
+        let limits = summary.chunks();
         if tokens <= limits.max_tokens {
             let prompt = match SummaryLevel::of(tokens) {
                 SummaryLevel::None | SummaryLevel::Brief => SummaryPrompt::Brief,

@@ -4,6 +4,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::prelude::*;
 use crate::settings::Prompts;
 use crate::store::summaries::window::{self, CountedTurn};
+use memory_agent_core::prompt::MESSAGE_OVERHEAD_TOKENS;
 use memory_agent_core::prompt::window::{Plan, Turn, plan};
 use std::collections::HashMap;
 
@@ -32,13 +33,8 @@ impl ExactCounts {
 }
 
 /// How the window comes to fit.
-pub fn plan_for(
-    turns: &[CountedTurn],
-    summary_tokens: Option<u32>,
-    budget: u32,
-    settings: &Prompts,
-) -> Plan {
+pub fn plan_for(turns: &[CountedTurn], summary_tokens: Option<u32>, budget: u32) -> Plan {
     let turns: Vec<Turn> =
         turns.iter().map(|turn| Turn { tokens: turn.tokens, covered: turn.covered }).collect();
-    plan(&turns, summary_tokens, settings.message_overhead_tokens, budget)
+    plan(&turns, summary_tokens, MESSAGE_OVERHEAD_TOKENS, budget)
 }

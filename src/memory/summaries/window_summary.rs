@@ -10,7 +10,7 @@ use crate::memory::summaries::summary_tree::{
 };
 use crate::memory::summaries::window_plan::{ExactCounts, plan_for};
 use crate::pg::error::warn;
-use crate::settings::{Effective, Prompts};
+use crate::settings::Effective;
 use crate::store::changes::erasures::Erasures;
 use crate::store::summaries;
 use crate::store::summaries::window::CountedTurn;
@@ -35,7 +35,7 @@ pub fn summarize(
     let erasures = roles::as_owner(|| Erasures::known(&caller.user_id))?;
     let llm = Llm::configured(&erasures, &key.agent_id, &settings.llm_limits)?.of_summaries();
     let room = budget / SUMMARY_SHARE;
-    let read = || material(key, budget, room, counts, &settings.prompts);
+    let read = || material(key, budget, room, counts);
     let Some(material) = roles::as_owner(read)? else { return Ok(()) };
     let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
     let tree = match condense(&condenser, &material, room, settings.summary.chunks())? {
@@ -64,18 +64,17 @@ fn material(
     budget: u32,
     room: u32,
     counts: &ExactCounts,
-    settings: &Prompts,
 ) -> PgResult<Option<Material>> {
     let spi = Spi::read_write()?;
     let Some(subject) = summaries::subject(&spi, key)? else { return Ok(None) };
     let current = summaries::current(&spi, key)?;
     let turns = counts.turns(&spi, key)?;
-    let now = plan_for(&turns, current.as_ref().map(|current| current.tokens), budget, settings);
+    let now = plan_for(&turns, current.as_ref().map(|current| current.tokens), budget);
     if now.dropped == 0 || room < levels::MIN_TARGET {
         return Ok(None);
     }
     let leaving: Vec<&CountedTurn> =
-        turns.iter().take(plan_for(&turns, Some(room), budget, settings).leaving()).collect();
+        turns.iter().take(plan_for(&turns, Some(room), budget).leaving()).collect();
     let mut sources = summaries::uncovered(&spi, key, u64::MAX)?.turns;
     // Older ones that left before belong to it too.
     let is_leaving = |id| leaving.iter().any(|turn| turn.id == id);

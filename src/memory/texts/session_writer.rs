@@ -12,7 +12,6 @@ use crate::store::rows::episodes::{self, Running};
 use crate::store::rows::sessions::Fill;
 use crate::store::schema;
 use memory_agent_core::facts::episodes::{CloseReason, OpenEpisode, after_turn, before_turn};
-use memory_agent_core::rank::mmr;
 
 /// Adds turns to one locked session.
 pub struct SessionWriter<'a> {
@@ -76,7 +75,7 @@ impl<'a> SessionWriter<'a> {
     }
 
     fn add_turn(&mut self, turn: &Checked, index: usize, id: Uuid) -> PgResult<()> {
-        let episode_id = self.episode_for(turn, index)?;
+        let episode_id = self.episode_for(turn)?;
         let words = self.prepared.words(self.spi, &turn.indexed_text)?;
         let (role, content) = (&turn.turn.role, &turn.turn.content);
         let scope = FactScope::of_session(self.key);
@@ -115,17 +114,14 @@ impl<'a> SessionWriter<'a> {
     }
 
     /// The episode this turn belongs to; a running one that must end before it is closed.
-    fn episode_for(&mut self, turn: &Checked, index: usize) -> PgResult<Uuid> {
+    fn episode_for(&mut self, turn: &Checked) -> PgResult<Uuid> {
         if let Some(running) = &self.episode {
             let episodes = &self.settings.sessions.episodes;
             let open = OpenEpisode {
                 turn_count: running.turn_count.max(0) as u32,
                 last_turn_at_micros: running.ended_at.into_inner(),
             };
-            let mut reason = before_turn(Some(&open), turn.created_at.into_inner(), episodes);
-            if reason.is_none() && self.is_topic_boundary(running, index)? {
-                reason = Some(CloseReason::Topic);
-            }
+            let reason = before_turn(Some(&open), turn.created_at.into_inner(), episodes);
             if let Some(reason) = reason {
                 self.end_episode(reason)?;
             }
@@ -141,20 +137,6 @@ impl<'a> SessionWriter<'a> {
         let id = running.id;
         self.episode = Some(running);
         Ok(id)
-    }
-
-    fn is_topic_boundary(&self, running: &Running, index: usize) -> PgResult<bool> {
-        let threshold = self.settings.sessions.episode_topic_similarity;
-        let (Some(model), Some([first, ..])) =
-            (&self.prepared.model, self.prepared.embedding(index))
-        else {
-            return Ok(false);
-        };
-        if threshold <= 0.0 {
-            return Ok(false);
-        }
-        let centroid = episodes::centroid(self.spi, &self.key.user_id, running.id, &model.name)?;
-        Ok(centroid.is_some_and(|Vector(centroid)| mmr::cosine(&centroid, first) < threshold))
     }
 
     fn close_after(&mut self, turn: &Checked) -> PgResult<()> {

@@ -36,7 +36,7 @@ pub unsafe extern "C-unwind" fn refuse_long(
     }
 }
 
-/// An address without a scheme is none, and would only be missed at the first call.
+/// An address without a scheme is invalid, and would only be noticed at the first call.
 #[pgrx::pg_guard]
 pub unsafe extern "C-unwind" fn refuse_no_url(
     new_value: *mut *mut std::ffi::c_char,

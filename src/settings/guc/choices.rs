@@ -13,18 +13,13 @@ macro_rules! choices {
 
 choices! {
     ranking: RankingForm { Learned = c"learned", Weighted = c"weighted" }
-    fusion: Fusion { Weighted = c"weighted", Rrf = c"rrf" }
-    score_normalization: Normalization { Sigmoid = c"sigmoid", MinMax = c"minmax" }
-    recency_decay: Decay { Exponential = c"exponential", HalfLife = c"half_life", Reciprocal = c"reciprocal" }
     cross_session_agents: CrossSessionAgents { Same = c"same", All = c"all" }
     memory_message: MemoryMessage { User = c"user", System = c"system" }
     prompt_tokenizer: PromptTokenizer { Cl100k = c"cl100k_base", O200k = c"o200k_base" }
     session_recall: SessionRecall { User = c"user", Session = c"session" }
-    recall_scope: RecallScope { All = c"all", Active = c"active" }
     stale_sources: StaleSources { Demote = c"demote", Hide = c"hide", Show = c"show" }
     prompt_stale_sources: PromptStaleSources { Mark = c"mark", Hide = c"hide", Show = c"show" }
     ungrounded_facts: UngroundedChoice { Unverified = c"unverified", Drop = c"drop", Accept = c"accept" }
-    replacement_check: ReplacementChoice { Auto = c"auto", On = c"on", Off = c"off" }
     embed_on_ingest: EmbedOnIngest { Sync = c"sync", Async = c"async", Off = c"off" }
     secrets: Secrets { Redact = c"redact", Refuse = c"refuse", Keep = c"keep" }
     identity: IdentityMode { Setting = c"setting", Required = c"required", Role = c"role", Claims = c"claims" }

@@ -350,7 +350,7 @@ impl Erasure<'_> {
         Ok(sessions)
     }
 
-    /// What remains: when, by whom, why, which, and how much. No text of what was erased; the name of a
+    /// What remains: when, by which role, why, which, and how much. No text of what was erased; the name of a
     /// session is told to who knows it.
     fn tombstone(&mut self, target: &Target, reason: Option<&str>) -> PgResult<()> {
         let mut body = json!({ "counts": self.counts.0 });

@@ -31,7 +31,7 @@ impl Erasures {
         Ok(self.counted(&Spi::read_latest()?)? != self.count)
     }
 
-    /// Whether there was none since; then there is none until the end of the transaction either. Never
+    /// Whether there was none since; then there will be none until the end of the transaction either. Never
     /// waits: one that is under way counts.
     pub fn stay_as_known(&self) -> PgResult<bool> {
         Ok(Lock::erasures(&self.user_id).try_share() && !self.have_grown()?)

@@ -138,17 +138,3 @@ pub fn is_still_idle(spi: &Spi, user_id: &str, id: Uuid, gap: Duration) -> PgRes
         &mut params![gap.as_secs_f64(), user_id, id],
     )
 }
-
-/// The mean of the embeddings of an episode's turns.
-pub fn centroid(spi: &Spi, user_id: &str, id: Uuid, model: &str) -> PgResult<Option<Vector>> {
-    let schema = catalog::vector_type()?.schema;
-    Ok(spi
-        .row(
-            &format!(
-                "SELECT {schema}.avg(e.embedding) FROM memory_agent.entries e \
-                  WHERE e.user_id = $1 AND e.episode_id = $2 AND e.embedding_model = $3"
-            ),
-            &mut params![user_id, id, model],
-        )?
-        .flatten())
-}

@@ -2,7 +2,7 @@
 //! narrowed by time, state, kind and filter. Text of statements is fixed here; values are always parameters.
 
 use crate::identity::{Caller, SHARED_USER};
-use crate::settings::{RecallScope, Search};
+use crate::settings::Search;
 use crate::store::prelude::*;
 use memory_agent_core::rank::filter::Filter;
 
@@ -168,11 +168,10 @@ impl Scope {
         let mut sql = String::new();
         match self.as_of {
             None => {
-                sql.push_str(match self.search.recall_scope {
-                    RecallScope::All => " AND @.state IN ('active', 'archived')",
-                    RecallScope::Active => " AND @.state = 'active'",
-                });
-                sql.push_str(" AND (@.expires_at IS NULL OR @.expires_at > now())");
+                sql.push_str(
+                    " AND @.state IN ('active', 'archived') \
+                     AND (@.expires_at IS NULL OR @.expires_at > now())",
+                );
             }
             Some(as_of) => {
                 let at = bind(params, as_of);

@@ -9,6 +9,7 @@ use crate::store::search::{
     BATCH, Found, FoundRow, Query, bind_terms, distance, raise_by_windows, similarity,
     term_frequencies,
 };
+use memory_agent_core::rank::bm25::Bm25;
 use memory_agent_core::rank::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::text::lexical::Term;
 use std::collections::HashMap;
@@ -52,7 +53,7 @@ pub fn through_indexes(
         })?;
     }
     let LexicalScores { scores, bound } =
-        score_matches(&matches, terms.len(), documents, total_length, scope.search.bm25);
+        score_matches(&matches, terms.len(), documents, total_length, Bm25::default());
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| {
         scores[b].total_cmp(&scores[a]).then_with(|| matched[a].0.cmp(&matched[b].0))

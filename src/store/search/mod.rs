@@ -14,6 +14,7 @@ use crate::store::rows::scope::{Layer, Scope, ScopeSql, bind};
 use crate::store::rows::{entry_windows, text_search};
 use crate::store::search::index_search::through_indexes;
 use crate::store::search::nearest::totals;
+use memory_agent_core::rank::bm25::Bm25;
 use memory_agent_core::rank::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::rank::neighbors::{Placed, blend_with_neighbors};
 use memory_agent_core::text::lexical::{PlacedLexeme, Term, Terms};
@@ -208,7 +209,7 @@ fn exact(
     }
     let documents = rows.len() as u64;
     let LexicalScores { scores, bound } =
-        score_matches(&matches, terms.len(), documents, total_length, scope.search.bm25);
+        score_matches(&matches, terms.len(), documents, total_length, Bm25::default());
     for (found, score) in matches.iter().zip(scores) {
         rows[found.key].lexical = Some(score);
     }

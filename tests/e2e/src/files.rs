@@ -6,8 +6,8 @@ use crate::processes::Process;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
 
 /// Names of directories begin with this and the id of the process that made them.
 const PREFIX: &str = "ma_e2e_";
@@ -15,10 +15,9 @@ const PREFIX: &str = "ma_e2e_";
 /// A new directory of the server's user, readable by nobody else.
 pub fn new_directory(purpose: &str) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
+    static CLEANED: Once = Once::new();
+    CLEANED.call_once(remove_abandoned);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    if number == 0 {
-        remove_abandoned();
-    }
     // Short, because the paths of Unix sockets are limited to 107 bytes.
     let name = format!("{PREFIX}{}_{purpose}{number}", std::process::id());
     let path = std::env::temp_dir().join(name);
@@ -30,14 +29,17 @@ pub fn new_directory(purpose: &str) -> PathBuf {
     path
 }
 
-/// Removes directories whose test binary was killed before it could.
+/// Removes directories whose test binary was killed before it could. Where processes are counted anew each time, as in a
+/// namespace, it may have had this one's id.
 fn remove_abandoned() {
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('_').next());
         let owner = owner.and_then(|pid| pid.parse().ok());
-        if owner.is_some_and(|pid| Process::find(pid).is_none()) {
+        if owner.is_some_and(|pid| {
+            pid == std::process::id().cast_signed() || Process::find(pid).is_none()
+        }) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

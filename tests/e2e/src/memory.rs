@@ -165,3 +165,15 @@ pub fn undated(prompt: &str) -> String {
     }
     text + rest
 }
+
+/// Has the LLM of the settings count as one that has passed the probe.
+pub fn trust_llm(client: &mut Client) {
+    run(
+        client,
+        "INSERT INTO memory_agent.llm_probes (base_url, model, right_choices, valid_until) \
+         VALUES (current_setting('memory_agent.llm_base_url'), current_setting('memory_agent.llm_model'), \
+                 16, now() + interval '1 day') \
+         ON CONFLICT (base_url, model) DO UPDATE \
+            SET right_choices = 16, valid_until = excluded.valid_until",
+    );
+}

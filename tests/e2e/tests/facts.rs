@@ -158,7 +158,6 @@ fn a_rewording_is_the_same_fact() {
 #[test]
 fn another_name_number_or_negation_is_another_fact() {
     let mut client = shared().database("fact_differences").connect();
-    run(&mut client, "SET memory_agent.dedup_similarity = 0.5");
     let statements = [
         "Bob lives in Rome.",
         "Bob lives in Paris.",
@@ -363,17 +362,4 @@ fn keys_set_at_once_leave_one_holder() {
         &[],
     );
     assert!(consistent);
-}
-
-#[test]
-fn a_calibrated_threshold_decides_unless_one_is_set() {
-    let mut client = shared().database("fact_threshold").connect();
-    run(&mut client, "SET memory_agent.dedup_similarity = 1");
-    add(&mut client, "Bob lives in Rome.");
-    add(&mut client, "Bob is living in Rome");
-    assert_eq!(facts(&mut client), 2, "nothing reworded is as near as that");
-    run(&mut client, "RESET memory_agent.dedup_similarity; DELETE FROM memory_agent.entries");
-    add(&mut client, "Bob lives in Rome.");
-    add(&mut client, "Bob is living in Rome");
-    assert_eq!(facts(&mut client), 1);
 }

@@ -18,6 +18,9 @@ use crate::text::tokens::{self, Counter};
 /// A chunk is allowed at least so many tokens: each character has room in it.
 const MIN_MAX_TOKENS: u32 = 16;
 
+/// Tokens of a section that had to be cut with which its next chunk begins.
+pub const OVERLAP_TOKENS: u32 = 100;
+
 /// How long chunks are, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

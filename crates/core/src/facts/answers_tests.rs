@@ -51,7 +51,7 @@ fn an_answer_of_another_format_is_refused_with_the_reason() {
         (FACTS, "There are none.", "there is no JSON"),
         (FACTS, "", "the answer is empty"),
         (CHECKS, r#"{"checks":["stated"]}"#, "for each of the 2 notes, not 1"),
-        (CHECKS, r#"["stated", "true"]"#, "is none of the words"),
+        (CHECKS, r#"["stated", "true"]"#, "expected one of"),
         (DECISIONS, r#"{"decisions":[{"fact":3,"choice":"new"}]}"#, "there is no fact 3"),
         (DECISIONS, r#"{"choice":"new"}"#, "the list \"decisions\""),
         (CHOICE, r#"{"choice":"ends 9"}"#, "there is no memory \"9\""),

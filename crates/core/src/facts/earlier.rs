@@ -69,7 +69,7 @@ impl EarlierMessage {
 pub fn shown(earlier: Vec<Earlier>, most: usize, is_all: bool) -> Vec<EarlierMessage> {
     let mut shown: Vec<EarlierMessage> = Vec::new();
     let mut is_full = false;
-    // Until it is known to whom the oldest of them is an answer.
+    // Until it is known which message the oldest of them answers.
     let mut answers_hidden = !is_all;
     for one in earlier {
         is_full |= shown.len() == most;
@@ -166,7 +166,7 @@ mod tests {
         ] {
             assert_eq!(shown_of(earlier, most, true), expected, "{earlier} {most}");
         }
-        // Whom an assistant answered is not known; greetings are answers to nobody.
+        // Which message an assistant answered is not known; greetings are answers to nobody.
         assert_eq!(shown_of("aaa", 2, false), "");
         assert_eq!(shown_of("aua", 9, false), "ua");
         assert_eq!(shown_of("aa", 2, true), "aa");
@@ -231,8 +231,8 @@ mod tests {
             prop_assert!(earlier.ends_with(&found), "no gap");
             let before = &earlier[..earlier.len() - found.len()];
             let answers = found.len() - found.trim_start_matches('a').len();
-            let whom = before.trim_end_matches(['a', 'A']).chars().last();
-            prop_assert!(answers == 0 || whom != Some('U'));
+            let speaker = before.trim_end_matches(['a', 'A']).chars().last();
+            prop_assert!(answers == 0 || speaker != Some('U'));
         }
     }
 }

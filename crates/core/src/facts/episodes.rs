@@ -1,7 +1,6 @@
 //! When a running episode, a run of related turns, is closed.
 //!
-//! Topic boundaries and manual closing are decided by the caller; the reasons
-//! are here so that all of them have one spelling. What happens to closed
+//! Manual closing is decided by the caller; the reasons are here so that all of them have one spelling. What happens to closed
 //! episodes is in `episodes/carry.rs`.
 
 use crate::words;
@@ -17,13 +16,11 @@ pub struct EpisodeSettings {
     pub max_turns: u32,
     /// Longest pause between two turns, in seconds of event time.
     pub gap_seconds: i64,
-    /// Whether the result of a tool ends the episode it belongs to.
-    pub close_on_tool_result: bool,
 }
 
 impl Default for EpisodeSettings {
     fn default() -> Self {
-        Self { max_turns: 20, gap_seconds: 1800, close_on_tool_result: true }
+        Self { max_turns: 20, gap_seconds: 1800 }
     }
 }
 
@@ -41,7 +38,6 @@ words! {
         MaxTurns = "max_turns",
         Gap = "gap",
         ToolResult = "tool_result",
-        Topic = "topic",
         Manual = "manual",
     }
 }
@@ -71,7 +67,7 @@ pub fn before_turn(
 /// `turn_count` includes that turn. A turn of role `tool` is the last of its
 /// own episode.
 pub fn after_turn(turn_count: u32, role: &str, settings: &EpisodeSettings) -> Option<CloseReason> {
-    if settings.close_on_tool_result && role == "tool" {
+    if role == "tool" {
         Some(CloseReason::ToolResult)
     } else if is_full(turn_count, settings) {
         Some(CloseReason::MaxTurns)
@@ -134,30 +130,21 @@ mod tests {
         let settings = EpisodeSettings::default();
         assert_eq!(after_turn(2, "tool", &settings), Some(CloseReason::ToolResult));
         assert_eq!(after_turn(20, "tool", &settings), Some(CloseReason::ToolResult));
-        let off = EpisodeSettings { close_on_tool_result: false, ..settings };
-        assert_eq!(after_turn(2, "tool", &off), None);
-        assert_eq!(after_turn(20, "tool", &off), Some(CloseReason::MaxTurns));
     }
 
     #[test]
     fn zero_switches_a_limit_off() {
-        let unlimited =
-            EpisodeSettings { max_turns: 0, gap_seconds: 0, close_on_tool_result: false };
+        let unlimited = EpisodeSettings { max_turns: 0, gap_seconds: 0 };
         assert_eq!(before_turn(Some(&open(u32::MAX, i64::MIN)), i64::MAX, &unlimited), None);
-        assert_eq!(after_turn(u32::MAX, "tool", &unlimited), None);
+        assert_eq!(after_turn(u32::MAX, "user", &unlimited), None);
     }
 
     #[test]
     fn reasons_have_the_names_stored() {
-        let reasons = [
-            CloseReason::MaxTurns,
-            CloseReason::Gap,
-            CloseReason::ToolResult,
-            CloseReason::Topic,
-            CloseReason::Manual,
-        ];
+        let reasons =
+            [CloseReason::MaxTurns, CloseReason::Gap, CloseReason::ToolResult, CloseReason::Manual];
         let names = reasons.map(CloseReason::as_str);
-        assert_eq!(names, ["max_turns", "gap", "tool_result", "topic", "manual"]);
+        assert_eq!(names, ["max_turns", "gap", "tool_result", "manual"]);
     }
 
     proptest! {
@@ -191,7 +178,7 @@ mod tests {
         fn any_time_is_accepted(
             last in any::<i64>(), now in any::<i64>(), gap_seconds in any::<i64>(), turns in any::<u32>(),
         ) {
-            let settings = EpisodeSettings { gap_seconds, max_turns: 0, close_on_tool_result: true };
+            let settings = EpisodeSettings { gap_seconds, max_turns: 0 };
             let closed = before_turn(Some(&open(turns, last)), now, &settings);
             if closed.is_some() {
                 prop_assert!(gap_seconds > 0 && now > last);

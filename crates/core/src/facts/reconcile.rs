@@ -100,7 +100,7 @@ pub fn messages(existing: &[DatedFact], new: &[DatedFact]) -> Vec<ChatMessage> {
 ///
 /// # Errors
 ///
-/// Another shape, a number that was not sent, a choice that is none, a text that cannot be stored.
+/// Another shape, a number that was not sent, an unknown choice, a text that cannot be stored.
 pub fn parse(checked_json: &str, existing: u32, new: u32) -> Result<Vec<Decision>, AnswerError> {
     decisions_in(&parse_json(checked_json)?, existing, new)
 }

@@ -150,7 +150,7 @@ pub fn messages(
 ///
 /// The shape is `{"actions": [{"action": "update", "id": 1, "text": "...", "markers": [...],
 /// "confidence": 0.9, "turns": [2], "replaces": [1]}, ...]}` or the list alone. Prior facts need not be listed;
-/// actions that are repeated word for word are returned once. A marker that is none is dropped:
+/// actions that are repeated word for word are returned once. An unknown marker is dropped:
 /// it is not worth another call. A blank `add` is dropped. Without prior facts, each statement is an `add`.
 ///
 /// # Errors

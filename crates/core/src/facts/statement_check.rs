@@ -93,7 +93,7 @@ fn has_date(fact: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Another shape, another number of words, a word that is none of these.
+/// Another shape, another number of words, an unknown word.
 pub fn parse(checked_json: &str, facts: u32) -> Result<Vec<&'static str>, AnswerError> {
     words_in(&parse_json(checked_json)?, facts)
 }
@@ -114,7 +114,7 @@ fn word_in(item: &Value) -> Result<&'static str, AnswerError> {
     words().find(|word| *word == said).ok_or_else(|| {
         let words: Vec<&str> = words().collect();
         let item = item.to_string();
-        AnswerError::new(format!("{} is none of the words {}", excerpt(&item), words.join(", ")))
+        AnswerError::new(format!("expected one of {}, got {}", words.join(", "), excerpt(&item)))
     })
 }
 
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(error(r#"{"checks": ["stated"]}"#, 2), few);
         for answer in [r#"["true"]"#, "[true]"] {
             let error = error(answer, 1);
-            assert!(error.contains("is none of the words stated, asked, task"), "{error}");
+            assert!(error.contains("expected one of stated, asked, task"), "{error}");
         }
         assert!(error("{}", 1).contains("the list \"checks\""));
     }

@@ -151,7 +151,7 @@ impl Entry {
         self.memory_agent > 0
     }
 
-    /// Whether it, or what it belongs to, was once a memory and is none any more. What only was the
+    /// Whether it, or what it belongs to, was once a memory and no longer is one. What only was the
     /// source of facts never was one.
     fn is_deleted(&self) -> bool {
         self.state.as_deref() == Some("inactive")

@@ -315,17 +315,15 @@ mod tests {
         assert_eq!(read(json!({})), default);
         assert_eq!(read(json!({"settings": null})), default);
         assert_eq!(read(json!({"settings": 7})), default);
-        let some = ExtractionSettings { global: true, dedup_similarity: 0.5, ..default.clone() };
-        assert_eq!(read(json!({"settings": {"global": true, "dedup_similarity": 0.5}})), some);
+        let some = ExtractionSettings { global: true, extraction_context: 3, ..default.clone() };
+        assert_eq!(read(json!({"settings": {"global": true, "extraction_context": 3}})), some);
         // A value of another shape is as if it were missing.
-        let strange = json!({"global": true, "dedup_similarity": 0.5, "extraction_batch": "many",
+        let strange = json!({"global": true, "extraction_context": 3, "extraction_batch": "many",
                              "ungrounded_facts": "eaten", "text_search_config": null});
         assert_eq!(read(json!({"settings": strange})), some);
-        // Numbers of facts and turns stay within their bounds.
-        let far = read(json!({"settings": {"max_facts_per_turn": 1000, "extraction_batch": 1000}}));
-        assert_eq!((far.max_facts_per_turn, far.extraction_batch), (20, 30));
-        let reflect = json!({"settings": {"max_facts": 0}});
-        assert_eq!(Reflect::read(&reflect).session_settings("german").max_facts, 1);
+        // Numbers of turns stay within their bounds.
+        let far = read(json!({"settings": {"extraction_context": 1000, "extraction_batch": 1000}}));
+        assert_eq!((far.extraction_context, far.extraction_batch), (20, 30));
         assert_eq!(
             Summary::read(&json!({})).session_settings("german"),
             SummarySettings::default().for_job("german")
@@ -361,7 +359,9 @@ mod tests {
 
     #[test]
     fn a_row_that_names_no_extraction_reflects() {
-        for settings in [json!({"max_facts": 2}), json!({"extraction": null})] {
+        for settings in
+            [json!({"max_facts": 2, "min_episode_turns": 1}), json!({"extraction": null})]
+        {
             let read = Reflect::read(&json!({"settings": settings}));
             assert_eq!(read.session_settings("german").extraction, None);
         }

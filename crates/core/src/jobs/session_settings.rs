@@ -21,28 +21,15 @@ pub enum UngroundedFacts {
     Accept,
 }
 
-/// Whether a known fact is replaced or ended only where there is a sign of it, see
-/// [`crate::facts::grounding::can_replace`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplacementCheck {
-    /// Unless the LLM has passed the [probe](crate::facts::reconcile::probe). That asks nothing of a reflection, for which
-    /// it is the same as `On`.
-    Auto,
-    On,
-    Off,
-}
-
-impl ReplacementCheck {
-    /// Whether what an LLM chooses is believed.
-    #[must_use]
-    pub fn trusts(self, has_passed: bool) -> bool {
-        self == Self::Off || (self == Self::Auto && has_passed)
-    }
-}
-
-/// New facts in one question to an LLM that has passed the probe.
-const BATCH_OF_LARGE: u32 = 8;
+/// New facts in one question to an LLM that has passed the [probe](crate::facts::reconcile::probe).
+const BATCH_OF_LARGE: usize = 8;
+/// Tokens at the end of a request's turns with which the next one begins.
+const OVERLAP_OF_REQUESTS: u32 = 200;
+/// Most facts of one turn. With three, what a long message says at its end is lost
+/// (docs/internals/small_model_runs.md).
+pub const MAX_FACTS_PER_TURN: u32 = 5;
+/// Most facts that a reflection adds or changes.
+pub const MAX_FACTS_PER_EPISODE: u32 = 5;
 
 /// Declares settings with their defaults, which are those of docs/settings.md.
 macro_rules! session_settings {
@@ -84,18 +71,10 @@ session_settings! {
         extraction_batch: u32 = 8,
         /// Most messages before a turn that a request shows with it.
         extraction_context: u32 = 0,
-        /// Most facts of one turn.
-        max_facts_per_turn: u32 = 5,
         /// Whether facts become the user's global memory instead of the session's.
         global: bool = false,
         /// Whether facts are compared with those of the user's other sessions too. Jobs of 0.2.0 did not.
         other_sessions: bool = false,
-        /// Cosine from which a fact is a duplicate; negative means the model's own value.
-        dedup_similarity: f64 = -1.0,
-        /// Cosine from which a fact is compared by the LLM; negative means the model's own value.
-        reconcile_similarity: f64 = -1.0,
-        /// Most facts that one request compares; 0 leaves it to the [probe](crate::facts::reconcile::probe).
-        reconcile_batch: u32 = 0,
         /// Whether markers are detected in the facts.
         detect_markers: bool = true,
         /// The text search configuration of the facts; empty means the server's.
@@ -103,7 +82,6 @@ session_settings! {
         ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
         /// Whether the LLM is asked a second time about facts from messages that contain more than statements.
         statement_check: bool = false,
-        replacement_check: ReplacementCheck = ReplacementCheck::Auto,
     }
 
     /// Settings of a reflection, as the session had them that ended the episode.
@@ -112,22 +90,15 @@ session_settings! {
         min_episode_turns: u32 = 3,
         /// Seconds after which an episode ends; 0 means never.
         episode_gap: i64 = EpisodeSettings::default().gap_seconds,
-        /// Most facts that are added or changed.
-        max_facts: u32 = 5,
         /// Whether facts become the user's global memory instead of the session's.
         global: bool = false,
         /// Whether facts are compared with those of the user's other sessions too. Jobs of 0.2.0 did not.
         other_sessions: bool = false,
-        /// Cosine to what was said from which a fact is reconsidered; negative means the model's own value.
-        consolidation_similarity: f64 = -1.0,
-        /// Cosine from which a fact is a duplicate; negative means the model's own value.
-        dedup_similarity: f64 = -1.0,
         /// Whether markers are detected in the facts.
         detect_markers: bool = true,
         /// The text search configuration of the facts; empty means the server's.
         text_search_config: String = String::new(),
         ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
-        replacement_check: ReplacementCheck = ReplacementCheck::Auto,
         /// Instead of a reflection: the settings of an extraction from the episode's turns.
         extraction: Option<ExtractionSettings> = None,
         /// Whether that extraction is also from what an assistant decided.
@@ -145,8 +116,6 @@ session_settings! {
         min_tokens: u32 = 100,
         /// Most tokens of turns that one request holds.
         chunk_tokens: u32 = 3000,
-        /// Tokens at the end of a chunk that the next one begins with.
-        chunk_overlap: u32 = 200,
         /// Whether its window is compressed.
         compression: bool = true,
         /// Tokens of a window above which it is compressed; 0 is never.
@@ -157,8 +126,6 @@ session_settings! {
         archives: bool = false,
         /// Most tokens of a chunk of what is archived.
         archive_chunk_tokens: u32 = 800,
-        /// Tokens at the end of such a chunk that the next one begins with.
-        archive_chunk_overlap: u32 = 100,
         /// The text search configuration of what is archived; empty means the server's.
         text_search_config: String = String::new(),
     }
@@ -170,44 +137,28 @@ fn or_of_server(configuration: String, server: &str) -> String {
 }
 
 impl ExtractionSettings {
-    /// The same for a job: numbers of facts and turns within their bounds, and the text search configuration of the
+    /// The same for a job: numbers of turns within their bounds, and the text search configuration of the
     /// server where there is none.
     #[must_use]
     pub fn for_job(mut self, server: &str) -> Self {
         self.text_search_config = or_of_server(self.text_search_config, server);
-        self.max_facts_per_turn = self.max_facts_per_turn.clamp(1, 20);
         self.extraction_batch = self.extraction_batch.min(30);
         self.extraction_context = self.extraction_context.min(20);
         self
     }
 }
 
-impl ExtractionSettings {
-    /// Most facts that one request to an LLM compares.
-    #[must_use]
-    pub fn batch(&self, has_passed: bool) -> usize {
-        let batch = match self.reconcile_batch {
-            0 if has_passed => BATCH_OF_LARGE,
-            0 => 1,
-            batch => batch,
-        };
-        usize::try_from(batch).unwrap_or(1)
-    }
-
-    /// Whether it matters how well the LLM chooses.
-    #[must_use]
-    pub fn wants_probe(&self) -> bool {
-        self.reconcile_batch == 0 || self.replacement_check == ReplacementCheck::Auto
-    }
+/// Most facts that one request to an LLM compares. A small one makes more mistakes with several.
+#[must_use]
+pub fn compared_at_once(has_passed: bool) -> usize {
+    if has_passed { BATCH_OF_LARGE } else { 1 }
 }
 
 impl ReflectionSettings {
-    /// The same for a job: the number of facts within its bounds, and the text search configuration of the server
-    /// where there is none.
+    /// The same for a job: with the text search configuration of the server where there is none.
     #[must_use]
     pub fn for_job(mut self, server: &str) -> Self {
         self.text_search_config = or_of_server(self.text_search_config, server);
-        self.max_facts = self.max_facts.clamp(1, 100);
         self
     }
 
@@ -243,7 +194,7 @@ impl SummarySettings {
     /// How turns are divided among requests. At least half of a chunk is new, whatever the overlap.
     #[must_use]
     pub fn chunks(&self) -> chunk::Limits {
-        let overlap_tokens = self.chunk_overlap.min(self.chunk_tokens / 2);
+        let overlap_tokens = OVERLAP_OF_REQUESTS.min(self.chunk_tokens / 2);
         chunk::Limits { max_tokens: self.chunk_tokens, overlap_tokens }
     }
 
@@ -252,7 +203,7 @@ impl SummarySettings {
     pub fn archive_chunks(&self) -> chunk::Limits {
         chunk::Limits {
             max_tokens: self.archive_chunk_tokens,
-            overlap_tokens: self.archive_chunk_overlap,
+            overlap_tokens: chunk::OVERLAP_TOKENS,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The request for a chat completion in OpenAI's format as a request for Anthropic's messages.
-//! What cannot be said there is refused; the little that is left out, docs/chat.md names. The answer's
+//! What that protocol cannot express is refused; the little that is left out, docs/chat.md names. The answer's
 //! way back is in `llm_answers/anthropic.rs`. References:
 //! <https://platform.openai.com/docs/api-reference/chat/create>,
 //! <https://docs.anthropic.com/en/api/messages>.

@@ -9,7 +9,7 @@ pub use crate::limits::MAX_MESSAGES;
 /// The roles a message can have.
 pub const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
-/// Why messages are none.
+/// Why messages are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MessagesError(String);

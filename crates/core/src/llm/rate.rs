@@ -16,7 +16,7 @@ pub struct RateLimit {
 
 impl RateLimit {
     /// Counts one more call, if there are fewer than `per_minute` in the last minute. The limit
-    /// may differ from call to call; 0 is none, and such calls are not counted.
+    /// may differ from call to call; 0 is no limit, and such calls are not counted.
     ///
     /// # Errors
     ///

@@ -52,6 +52,9 @@ pub struct EpisodeFit {
     pub ranked: Vec<usize>,
 }
 
+/// Most of a token budget that the newest turns of the running episode take.
+pub const CURRENT_EPISODE_SHARE: f64 = 0.5;
+
 /// Shares `budget` tokens between the running episode and the ranked rows.
 ///
 /// The episode's turns enter from the newest on, up to `episode_share` (0 to 1)

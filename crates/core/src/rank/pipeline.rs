@@ -6,12 +6,11 @@
 //! `memory_recall` and `memory_explain` use them, so what is explained is what
 //! happened. The token budget comes after, in [`crate::rank::budget`].
 
-use crate::rank::fuse::{ArmScores, FusionSettings, fuse, min_max};
+use crate::rank::fuse::{ArmScores, fuse};
 use crate::rank::mmr;
 use crate::rank::replacements::{PoolReplacements, Replacements};
 use crate::rank::score::{
-    RecencyDecay, ScoreNormalization, blend_relevance, combine, marker_boost, probability_boost,
-    recency, sigmoid,
+    blend_relevance, combine, marker_boost, probability_boost, recency, sigmoid,
 };
 use crate::words;
 
@@ -24,8 +23,6 @@ pub struct Candidate {
     pub lexical: Option<f64>,
     /// Age at the time of the question, in days.
     pub age_days: f64,
-    /// Documents and global memory, which age at half speed under a half-life.
-    pub half_speed: bool,
     pub markers: Vec<String>,
     /// The stored embedding; a row without one is never similar to another.
     pub embedding: Option<Vec<f32>>,
@@ -54,12 +51,10 @@ impl Candidate {
 /// Everything about the ranking that a user can set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankSettings {
-    pub fusion: FusionSettings,
+    /// Share of the dense arm in the fused score, 0 to 1.
+    pub dense_weight: f64,
     /// Rows that go to the reranker, at most.
     pub max_candidates: usize,
-    pub score_normalization: ScoreNormalization,
-    /// Share of the reranker in the relevance, 0 to 1.
-    pub rerank_weight: f64,
     /// Lowest accepted probability, or `sigmoid(logit)` before blending where there is none.
     pub score_threshold: Option<f64>,
     /// Whether the caller gave the threshold with the query. Then it is strict:
@@ -73,9 +68,6 @@ pub struct RankSettings {
     /// gives low logits to good memories. As a hard limit, the default of 0.35
     /// costs .04 to .22 of recall at 5 on four labelled sets (docs/ranking.md).
     pub threshold_keeps: usize,
-    pub recency_decay: RecencyDecay,
-    /// Time constant of the decay in days; 0 or less means the form's default.
-    pub recency_days: f64,
     /// Share of recency in the score, 0 to 1.
     pub recency_weight: f64,
     /// Factor on the marker boosts.
@@ -176,7 +168,7 @@ pub fn finish(
         .map(|position| logits.and_then(|logits| logits.get(position)).copied())
         .map(|logit| logit.filter(|logit| logit.is_finite()))
         .collect();
-    let mut reranked = normalised_logits(&logits, settings.score_normalization);
+    let mut reranked: Vec<Option<f64>> = logits.iter().map(|logit| logit.map(sigmoid)).collect();
     // What the reranker did not read is taken for as good as the worst that it did: it had the more
     // promising ones first.
     let worst = reranked.iter().flatten().copied().min_by(f64::total_cmp);
@@ -189,9 +181,7 @@ pub fn finish(
         let fused_relevance = fused_relevance(*index);
         let relevance = match (candidates[*index].probability, reranked[position]) {
             (Some(probability), _) => probability,
-            (None, Some(reranked)) => {
-                blend_relevance(reranked, fused_relevance, settings.rerank_weight)
-            }
+            (None, Some(reranked)) => blend_relevance(reranked, fused_relevance),
             (None, None) => fused_relevance,
         };
         let mut row = score_row(candidates, *index, fused[*index], relevance, settings);
@@ -226,7 +216,7 @@ fn fused_order(
     settings: &RankSettings,
 ) -> Vec<(usize, f64)> {
     let arms: Vec<ArmScores> = candidates.iter().map(Candidate::arms).collect();
-    let fused = fuse(&arms, &settings.fusion);
+    let fused = fuse(&arms, settings.dense_weight);
 
     // The best fused score among a row and all rows it replaced, and how many
     // rows came after it: always more than came after its replacements.
@@ -246,8 +236,7 @@ fn fused_order(
     order.into_iter().map(|row| (row, fused[row])).collect()
 }
 
-/// Maps fused scores to 0..=1 by the smallest and the largest of the pool, for
-/// both ways of fusion. A pool of one row, or of equal ones, is all 1.
+/// Maps fused scores to 0..=1 by the smallest and the largest of the pool. A pool of one row, or of equal ones, is all 1.
 ///
 /// Recency is added to the result, so it has to use the whole range: fused
 /// scores of one pool often lie close together, and a recency weight of 0.2 on
@@ -275,19 +264,6 @@ impl FusedScale {
     }
 }
 
-fn normalised_logits(
-    logits: &[Option<f32>],
-    normalization: ScoreNormalization,
-) -> Vec<Option<f64>> {
-    match normalization {
-        ScoreNormalization::Sigmoid => logits.iter().map(|logit| logit.map(sigmoid)).collect(),
-        ScoreNormalization::MinMax => {
-            let logits: Vec<_> = logits.iter().map(|logit| logit.map(f64::from)).collect();
-            min_max(&logits)
-        }
-    }
-}
-
 /// A row with its score parts, not reranked and not dropped.
 fn score_row(
     candidates: &[Candidate],
@@ -297,12 +273,7 @@ fn score_row(
     settings: &RankSettings,
 ) -> Scored {
     let candidate = &candidates[index];
-    let recency = recency(
-        settings.recency_decay,
-        settings.recency_days,
-        candidate.age_days,
-        candidate.half_speed,
-    );
+    let recency = recency(candidate.age_days);
     let without = combine(relevance, recency, settings.recency_weight, 0.0);
     let boost = marker_boost(&candidate.markers, settings.marker_weight);
     let marker_boost = match candidate.probability {

@@ -4,12 +4,11 @@ use proptest::prelude::*;
 
 use super::tests::{of, rank, selected, settings};
 use super::*;
-use crate::rank::fuse::FusionMethod;
 
 fn any_candidate() -> impl Strategy<Value = Candidate> {
     (
         (prop::option::of(-1.0..1.0f64), prop::option::of(0.0..30.0f64)),
-        (-5.0..500.0f64, any::<bool>(), prop::option::of(0.0..=1.0f64)),
+        (-5.0..500.0f64, prop::option::of(0.0..=1.0f64)),
         prop::option::of(prop::collection::vec(-1.0..1.0f32, 3)),
         prop::sample::select(vec!["", "goal", "constraint", "custom:x"]),
         prop_oneof![
@@ -18,18 +17,11 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
         ],
     )
         .prop_map(
-            |(
-                (similarity, lexical),
-                (age_days, half_speed, probability),
-                embedding,
-                marker,
-                demoted_below,
-            )| {
+            |((similarity, lexical), (age_days, probability), embedding, marker, demoted_below)| {
                 Candidate {
                     similarity,
                     lexical,
                     age_days,
-                    half_speed,
                     markers: vec![marker.to_owned()],
                     embedding,
                     token_count: 1,
@@ -43,31 +35,18 @@ fn any_candidate() -> impl Strategy<Value = Candidate> {
 
 fn any_settings() -> impl Strategy<Value = RankSettings> {
     (
-        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
-        (0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64),
+        any::<bool>(),
+        (0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64),
         0..15usize,
         (prop::option::of(0.0..=1.0f64), 0..8usize),
         prop::option::of(0..15usize),
     )
-        .prop_map(|(flags, weights, max_candidates, threshold, top_k)| {
+        .prop_map(|(threshold_is_explicit, weights, max_candidates, threshold, top_k)| {
             let (score_threshold, threshold_keeps) = threshold;
-            let (is_rrf, is_minmax, threshold_is_explicit, lexical_floor_zero) = flags;
-            let (dense_weight, rerank_weight, recency_weight, mmr_lambda) = weights;
-            let method = if is_rrf { FusionMethod::Rrf } else { FusionMethod::Weighted };
+            let (dense_weight, recency_weight, mmr_lambda) = weights;
             RankSettings {
-                fusion: FusionSettings {
-                    method,
-                    dense_weight,
-                    lexical_floor_zero,
-                    ..FusionSettings::default()
-                },
+                dense_weight,
                 max_candidates,
-                score_normalization: if is_minmax {
-                    ScoreNormalization::MinMax
-                } else {
-                    ScoreNormalization::Sigmoid
-                },
-                rerank_weight,
                 score_threshold,
                 threshold_is_explicit,
                 threshold_keeps,
@@ -269,10 +248,7 @@ proptest! {
     ) {
         let settings = RankSettings {
             // With even weights, two rows that each lead one arm would be equal.
-            fusion: FusionSettings {
-                dense_weight: 0.613,
-                ..FusionSettings::default()
-            },
+            dense_weight: 0.613,
             recency_weight: 0.5,
             mmr_lambda,
             ..random_settings

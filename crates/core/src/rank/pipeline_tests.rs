@@ -1,19 +1,14 @@
 //! Worked examples of the ranking pipeline.
 
 use super::*;
-use crate::rank::fuse::FusionMethod;
 
 pub(crate) fn settings() -> RankSettings {
     RankSettings {
-        fusion: FusionSettings::default(),
+        dense_weight: 0.5,
         max_candidates: 50,
-        score_normalization: ScoreNormalization::Sigmoid,
-        rerank_weight: 0.5,
         score_threshold: None,
         threshold_is_explicit: false,
         threshold_keeps: 1,
-        recency_decay: RecencyDecay::Exponential,
-        recency_days: -1.0,
         recency_weight: 0.0,
         marker_weight: 0.1,
         mmr_lambda: 1.0,
@@ -74,17 +69,10 @@ fn without_a_reranker_relevance_is_the_normalised_fused_score() {
     let weighted = rank(&candidates, None, &settings());
     assert_close(of(&weighted, 1).relevance, 0.5);
     assert_eq!(of(&weighted, 1).logit, None);
-
-    let rrf = RankSettings {
-        fusion: FusionSettings { method: FusionMethod::Rrf, ..FusionSettings::default() },
-        ..settings()
-    };
-    let ranking = rank(&candidates, None, &rrf);
-    assert_close(of(&ranking, 2).relevance, 1.0);
-    assert_close(of(&ranking, 0).relevance, 0.0);
-    assert_close(of(&ranking, 2).fused, 1.0 / 61.0);
+    assert_close(of(&weighted, 2).relevance, 1.0);
+    assert_close(of(&weighted, 0).relevance, 0.0);
     // One row, or equal ones, are the best of their pool.
-    assert_close(of(&rank(&candidates[..1], None, &rrf), 0).relevance, 1.0);
+    assert_close(of(&rank(&candidates[..1], None, &settings()), 0).relevance, 1.0);
 }
 
 #[test]
@@ -96,51 +84,31 @@ fn the_fused_score_is_scaled_by_the_pool_before_recency_is_added() {
         .iter()
         .map(|candidate| Candidate { lexical: Some(1.0), ..candidate.clone() })
         .collect();
-    for method in [FusionMethod::Weighted, FusionMethod::Rrf] {
-        let cut = RankSettings {
-            fusion: FusionSettings { method, ..FusionSettings::default() },
-            max_candidates: 3,
-            recency_weight: 0.2,
-            ..settings()
-        };
-        for candidates in [&candidates[..], &both_arms] {
-            let ranking = rank(candidates, None, &cut);
-            assert_close(of(&ranking, 0).relevance, 1.0);
-            assert_close(of(&ranking, 2).relevance, 0.0);
-            assert_close(of(&ranking, 0).score, 0.8 + 0.2 * (-1.0f64).exp());
-            // A row from outside the pool does not go below it.
-            assert_close(of(&ranking, 3).relevance, 0.0);
-            assert_eq!(selected(&ranking), [0, 1, 2]);
-        }
-        // Equal rows are all the best of their pool.
-        let equal = [dense(0.3), dense(0.3)];
-        if method == FusionMethod::Weighted {
-            let ranking = rank(&equal, None, &cut);
-            assert!(ranking.scored.iter().all(|row| row.relevance == 1.0));
-        }
+    let cut = RankSettings { max_candidates: 3, recency_weight: 0.2, ..settings() };
+    for candidates in [&candidates[..], &both_arms] {
+        let ranking = rank(candidates, None, &cut);
+        assert_close(of(&ranking, 0).relevance, 1.0);
+        assert_close(of(&ranking, 2).relevance, 0.0);
+        assert_close(of(&ranking, 0).score, 0.8 + 0.2 * (-1.0f64).exp());
+        // A row from outside the pool does not go below it.
+        assert_close(of(&ranking, 3).relevance, 0.0);
+        assert_eq!(selected(&ranking), [0, 1, 2]);
     }
+    // Equal rows are all the best of their pool.
+    let ranking = rank(&[dense(0.3), dense(0.3)], None, &cut);
+    assert!(ranking.scored.iter().all(|row| row.relevance == 1.0));
 }
 
 #[test]
 fn the_reranker_changes_the_order_and_is_blended() {
     let candidates = [dense(0.2), dense(0.6), dense(1.0)];
     // The pool is 2, 1, 0; the reranker sees it the other way round.
-    let logits = [-2.0, 0.0, 2.0];
-    let only_reranker = RankSettings { rerank_weight: 1.0, ..settings() };
-    let ranking = rank(&candidates, Some(&logits), &only_reranker);
-    assert_eq!(selected(&ranking), [0, 1, 2]);
-    assert_close(of(&ranking, 0).relevance, sigmoid(2.0));
+    let ranking = rank(&candidates, Some(&[-2.0, 3.0, 2.0]), &settings());
+    assert_eq!(selected(&ranking), [1, 2, 0]);
+    assert_close(of(&ranking, 0).relevance, 0.5 * sigmoid(2.0));
+    assert_close(of(&ranking, 1).relevance, 0.5 * sigmoid(3.0) + 0.25);
+    assert_close(of(&ranking, 2).relevance, 0.5 * sigmoid(-2.0) + 0.5);
     assert_eq!(of(&ranking, 2).logit, Some(-2.0));
-
-    let blended = rank(&candidates, Some(&logits), &settings());
-    assert_close(of(&blended, 0).relevance, 0.5 * sigmoid(2.0));
-    assert_close(of(&blended, 2).relevance, 0.5 * sigmoid(-2.0) + 0.5);
-
-    let minmax = RankSettings { score_normalization: ScoreNormalization::MinMax, ..only_reranker };
-    let ranking = rank(&candidates, Some(&logits), &minmax);
-    assert_close(of(&ranking, 0).relevance, 1.0);
-    assert_close(of(&ranking, 1).relevance, 0.5);
-    assert_close(of(&ranking, 2).relevance, 0.0);
 }
 
 #[test]
@@ -190,7 +158,6 @@ fn a_default_threshold_drops_rows_only_while_enough_remain() {
             score_threshold: Some(0.35),
             threshold_keeps,
             threshold_is_explicit,
-            rerank_weight: 0.0,
             ..settings()
         };
         selected(&rank(&candidates, Some(&logits), &settings))
@@ -198,16 +165,11 @@ fn a_default_threshold_drops_rows_only_while_enough_remain() {
     // Two rows pass.
     assert_eq!(kept(0, false), [0, 2]);
     assert_eq!(kept(2, false), [0, 2]);
-    assert_eq!(kept(3, false), [0, 1, 2, 3]);
+    assert_eq!(kept(3, false), [0, 2, 1, 3]);
     assert_eq!(kept(3, true), [0, 2]);
 
     // Rows that were not reranked neither pass nor fall.
-    let settings = RankSettings {
-        score_threshold: Some(0.35),
-        threshold_keeps: 2,
-        rerank_weight: 0.0,
-        ..settings()
-    };
+    let settings = RankSettings { score_threshold: Some(0.35), threshold_keeps: 2, ..settings() };
     let ranking = rank(&candidates, Some(&[3.0, -3.0]), &settings);
     assert_eq!(selected(&ranking), [0, 1, 2, 3]);
     let one = RankSettings { threshold_keeps: 1, ..settings };
@@ -332,11 +294,11 @@ fn a_lift_goes_through_a_chain_up_to_a_row_that_was_found() {
 fn a_stale_row_below_the_threshold_lifts_nothing() {
     let stale = Candidate { demoted_below: vec![1], ..dense(1.0) };
     let candidates = [stale, Candidate::default(), dense(0.9), dense(0.2)];
-    let threshold = RankSettings { score_threshold: Some(0.35), rerank_weight: 0.8, ..settings() };
+    let threshold = RankSettings { score_threshold: Some(0.35), ..settings() };
     // The pool is 1, 0, 2, 3.
     let ranking = rank(&candidates, Some(&[0.0, -3.0, 3.0, -3.0]), &threshold);
     assert_eq!(selected(&ranking), [2, 1]);
-    assert_close(of(&ranking, 1).score, 0.8 * 0.5 + 0.2);
+    assert_close(of(&ranking, 1).score, 0.5 * 0.5 + 0.5);
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Answer {
         }
     }
 
-    /// Adds what a content says: a text, or the texts among its parts. Parts in which the model thinks are none.
+    /// Adds what a content says: a text, or the texts among its parts. Parts in which the model thinks do not count.
     pub fn say_content(&mut self, content: &Value) {
         match content {
             Value::Null => {}

@@ -22,7 +22,7 @@ impl Coding {
     /// What the headers of a request name, if anything.
     ///
     /// # Errors
-    /// That it is none of these.
+    /// Any other encoding.
     fn of(headers: &HeaderMap) -> Result<Option<Self>, Refusal> {
         let mut names: Vec<String> = Vec::new();
         for value in headers.get_all(CONTENT_ENCODING) {

@@ -94,7 +94,7 @@ impl Extras {
     }
 }
 
-/// Refuses what looks like an option and is none: a request that asks not to be stored must not be stored for a slip
+/// Refuses what looks like an option and is unknown: a request that asks not to be stored must not be stored for a slip
 /// of the pen.
 fn check_names(body: &Object<'_>, headers: &HeaderMap) -> Result<(), String> {
     let field = body

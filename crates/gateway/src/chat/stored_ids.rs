@@ -30,7 +30,7 @@ const HOLDING: [&str; 3] = ["audio", "prompt", "voice"];
 const OPAQUE: [&str; 6] =
     ["arguments", "input_examples", "input_schema", "metadata", "parameters", "schema"];
 
-/// What was given to whom.
+/// Which user was given what.
 pub struct StoredIds(Mutex<FairTable<()>>);
 
 impl Default for StoredIds {

@@ -20,7 +20,7 @@ use tokio_postgres::{CancelToken, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Without the reason: it may quote a password.
-const ADDRESS: &str = "the database's address is none: it is a URL, or words like host=/run/postgresql \
+const ADDRESS: &str = "invalid database address: expected a URL, or words like host=/run/postgresql \
                        dbname=mydb user=gateway";
 const MODES: &str = "sslmode is one of disable, prefer, require, verify-ca, verify-full";
 

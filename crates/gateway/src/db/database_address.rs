@@ -44,7 +44,7 @@ pub fn complete(
     Ok(())
 }
 
-/// Where it is and as whom, without the password.
+/// Where it is and the role, without the password.
 pub fn shown(config: &Config) -> String {
     let joined = |all: Vec<String>| Some(all.join(",")).filter(|all| !all.is_empty());
     let host = |host: &Host| match host {

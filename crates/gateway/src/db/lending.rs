@@ -101,7 +101,7 @@ impl Lender {
     /// Waits for a connection, for a transaction that may take so long.
     ///
     /// # Errors
-    /// That there is none to be had.
+    /// No connection is available.
     pub async fn lend(
         &self,
         borrower: Borrower<'_>,

@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 /// Why memory did not do what it was asked. Printed, it has no message of the database: they may name arguments.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// There is no connection to be had, for a reason.
+    /// No connection is available, for a reason.
     #[error("the database cannot be reached")]
     NoDatabase(String),
     /// There is one, to a database without what is asked for.
@@ -24,13 +24,13 @@ pub enum MemoryError {
     /// See `--max-answers`.
     #[error("other answers leave no room for this one")]
     NoRoom,
-    /// The text of an answer is none that can be read.
+    /// The text of an answer cannot be read.
     #[error("the answer has no text that can be read")]
     Unread,
     /// The database refused. What it said is for the user who asked, never for a log.
     #[error("the database refused: SQLSTATE {}", .0.code)]
     Refused(Box<DatabaseError>),
-    /// The answer is none that could be expected of this version of the extension.
+    /// This version of the extension does not give such an answer.
     #[error("the database answered something unexpected")]
     Unexpected,
     /// In the identity mode `role` a SQL role is a user, so that no caller can act for another user.

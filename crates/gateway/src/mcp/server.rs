@@ -238,8 +238,7 @@ fn uuid(id: &str) -> Result<Uuid, Problem> {
     Uuid::parse_str(id).map_err(|_| Problem::NotFound)
 }
 
-const BAD_CURSOR: &str =
-    "cursor is none that list_memories returned: leave it out to begin with the newest.";
+const BAD_CURSOR: &str = "unknown cursor: leave it out to begin with the newest memory.";
 
 /// What the model is told: what went wrong, and what to do about it.
 fn advice(tool: &str, problem: &Problem) -> String {

@@ -210,7 +210,7 @@ pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, Memo
     let link = |number: i64| format!("/v3/memories/?page={number}&page_size={}", page.size);
     let (count, next) = ((!has_more).then_some(seen), has_more.then(|| link(page.number + 1)));
     let previous = (page.number > 1).then(|| link(page.number - 1));
-    // The memories as the database says them: it keeps numbers that are none here.
+    // The memories as the database says them: it keeps numbers that are invalid here.
     Ok(format!(
         "{{\"count\":{},\"next\":{},\"previous\":{},\"results\":[{}]}}",
         json!(count),

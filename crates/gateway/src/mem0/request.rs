@@ -82,7 +82,7 @@ impl Fields {
     pub fn end(&self) -> Result<(), Refusal> {
         match self.left.keys().next() {
             None => Ok(()),
-            Some(name) => Err(Refusal::invalid(format!("{name} cannot be said here"))),
+            Some(name) => Err(Refusal::invalid(format!("unsupported field: {name}"))),
         }
     }
 
@@ -229,7 +229,7 @@ impl Scope {
     pub fn without_times(&self) -> Result<(), Refusal> {
         match (&self.created_after, &self.created_before) {
             (None, None) => Ok(()),
-            _ => Err(Refusal::invalid("created_at cannot be said here")),
+            _ => Err(Refusal::invalid("unsupported field: created_at")),
         }
     }
 

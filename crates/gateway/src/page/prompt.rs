@@ -10,6 +10,7 @@ use super::rows::{self, Entry};
 use super::verdict::{percent, quoted, shared_words};
 use crate::db::memory::Param;
 use maud::{Markup, html};
+use memory_agent_core::prompt::DEFAULT_TOKEN_BUDGET;
 use memory_agent_core::prompt::augment::{MEMORY_HEADER, SUMMARY_HEADER};
 use memory_agent_core::prompt::fence;
 use serde::Deserialize;
@@ -146,14 +147,16 @@ async fn told(
     message: &str,
     budget: Option<i64>,
 ) -> Result<Told, Trouble> {
-    let sql = "WITH told AS MATERIALIZED ( \
+    let sql = format!(
+        "WITH told AS MATERIALIZED ( \
                    SELECT memory_context($2, $3, token_budget => $4, user_id => $1) AS context) \
                SELECT jsonb_build_object('context', t.context, \
                    'tokens', (SELECT jsonb_agg(memory_count_tokens(m.message ->> 'content') ORDER BY m.place) \
                                 FROM jsonb_array_elements(t.context -> 'messages') WITH ORDINALITY m (message, place)), \
-                   'budget', coalesce($4, current_setting('memory_agent.default_token_budget', true)::bigint), \
+                   'budget', coalesce($4, {DEFAULT_TOKEN_BUDGET}), \
                    'ranking', current_setting('memory_agent.ranking', true)) \
-                 FROM told t";
+                 FROM told t"
+    );
     let user = asked.user_id();
     let params: [Param<'_>; 4] = [
         (&user, Type::TEXT),
@@ -161,7 +164,7 @@ async fn told(
         (&message, Type::TEXT),
         (&budget, Type::INT8),
     ];
-    let told: Vec<Told> = rows::read(&asked.rows(sql, &params).await?)?;
+    let told: Vec<Told> = rows::read(&asked.rows(&sql, &params).await?)?;
     told.into_iter().next().ok_or_else(Trouble::nothing_here)
 }
 

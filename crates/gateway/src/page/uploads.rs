@@ -83,7 +83,7 @@ pub type TakeRoom = Box<dyn FnMut(usize) -> Result<(), Trouble> + Send>;
 /// nobody may wait for that.
 ///
 /// # Errors
-/// That it is none, or that there is no room for its files.
+/// It is invalid, or there is no room for its files.
 pub async fn read(
     headers: &HeaderMap,
     body: Vec<u8>,

@@ -32,7 +32,7 @@ pub struct SpentToday {
 
 impl Admins {
     /// # Errors
-    /// What is wrong with the connection string; that its role is none of an administrator. A database that
+    /// What is wrong with the connection string; that its role is no administrator. A database that
     /// cannot be reached may come later.
     pub async fn new(
         database: &str,

@@ -1,4 +1,4 @@
-//! Who comes in, and as whom. A token says whose memory a request is about, or there is one person, and
+//! Who comes in, and as which user. A token says whose memory a request is about, or there is one person, and
 //! only this machine may ask. Nothing else of a request, no field and no header, names a user, but where the token is a
 //! service's that acts for all users.
 
@@ -91,7 +91,7 @@ pub struct Tokens {
     /// What else counts as a token.
     jwt: Option<Jwt>,
     wrong: Rates<IpAddr>,
-    /// Reverse proxies, which say for whom they ask.
+    /// Reverse proxies, which name their clients.
     proxies: Vec<IpAddr>,
     known: Mutex<HashMap<[u8; 32], (Known, Instant)>>,
 }
@@ -257,7 +257,7 @@ pub fn holds_token(value: &[u8]) -> bool {
     })
 }
 
-/// Who asks, as far as wrong tokens are counted by it: the peer, or for whom a proxy says that it asks. Of an
+/// Who asks, as far as wrong tokens are counted by it: the peer, or the client that a proxy names. Of an
 /// IPv6 address the half that names a network: a client chooses the other half as it likes.
 fn asking(peer: IpAddr, headers: &HeaderMap, proxies: &[IpAddr]) -> IpAddr {
     let mut asks = peer.to_canonical();

@@ -295,7 +295,7 @@ fn format_of_line(value: &Value) -> Option<Format> {
     }
 }
 
-/// What is said of a file whose first line is none of any format.
+/// What is said of a file whose first line belongs to no format.
 fn unknown(value: &Value) -> String {
     const SHOWN: usize = 8;
     let keys = value.as_object().into_iter().flat_map(serde_json::Map::keys).take(SHOWN);

@@ -91,7 +91,7 @@ impl<'a> EndpointClient<'a> {
 
     /// Makes a call, if one may be made now.
     ///
-    /// * `read`: makes a value of a successful answer's body, or says why it is none.
+    /// * `read`: makes a value of a successful answer's body, or says why it is invalid.
     /// * `may_be_saved`: whether a request that was refused so is sent again in another form.
     pub async fn call<T>(
         &self,

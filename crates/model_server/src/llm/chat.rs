@@ -209,7 +209,7 @@ fn accept(completion: &Completion, format: &AnswerFormat, most: u32) -> Result<S
         return Err(Rejection::Refusal(refusal));
     }
     match completion.finish {
-        Finish::ToolCalls => return incomplete("it calls a tool, and there are none"),
+        Finish::ToolCalls => return incomplete("it calls a tool, and none was offered"),
         Finish::Length if completion.text.trim().is_empty() => {
             return Err(Rejection::Unsaid(format!(
                 "it was cut at {most} tokens before it said anything; a model that thinks first needs a larger \

@@ -49,7 +49,7 @@ impl Harmless {
     }
 
     /// # Errors
-    /// Why the body of a successful answer is none.
+    /// Why the body of a successful answer is invalid.
     pub fn read(self, provider: Provider, body: &[u8]) -> Result<Usage, String> {
         match self {
             Self::Chat => providers::completion(provider, body)

@@ -154,7 +154,7 @@ impl HttpClient {
     }
 
     /// Reads the beginning of an error's body. The status matters more than the text, so a
-    /// failure on the way is none.
+    /// failure on the way does not count.
     async fn read_beginning(&self, mut response: Response) -> Vec<u8> {
         let mut body = Vec::new();
         while let Ok(Some(chunk)) = response.chunk().await {

@@ -1,4 +1,4 @@
-//! What a model's folder lacks, and what is none of its files.
+//! What a model's folder lacks, and which files do not belong to it.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -59,7 +59,6 @@ fn killed_processes_lose_nothing_and_repeat_nothing() {
         ("memory_agent.llm_concurrency", &CONCURRENCY.to_string()),
         ("memory_agent.job_workers", &WORKERS.to_string()),
         ("memory_agent.sweep_interval", "2s"),
-        ("memory_agent.max_facts_per_episode", "20"),
         ("memory_agent.max_entries", "8"),
     ];
     let scene = start_with(ScriptedModel::new(), &settings);

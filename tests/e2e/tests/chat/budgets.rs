@@ -197,7 +197,7 @@ fn a_context_is_within_the_limit() {
     remember(&mut session, &mut random);
     run(
         &mut session.client,
-        "SET memory_agent.context_limit = 500; SET memory_agent.context_margin = 0.2",
+        "SET memory_agent.context_limit = 422", // of which a twentieth stays free
     );
     for arguments in ["'s', 'Where is Anna?'", "'s', 'Where is Anna?', 100000"] {
         let document: Json = memory_agent_e2e::memory::value(

@@ -150,7 +150,6 @@ fn remember(session: &mut Session, random: &mut Random) {
 /// The ways in which a call is limited, and what they come to.
 struct Limits {
     context_limit: i64,
-    margin: f64,
     budget: Option<i64>,
     answer: Option<i64>,
 }
@@ -158,13 +157,12 @@ struct Limits {
 impl Limits {
     /// One of them is `most`, and the others are no less.
     fn around(most: i64, random: &mut Random) -> Self {
-        let mut limits = Self { context_limit: 100_000, margin: 0.05, budget: None, answer: None };
+        let mut limits = Self { context_limit: 100_000, budget: None, answer: None };
         match random.below(4) {
             0 => limits.budget = Some(most),
             1 => limits.context_limit = (most as f64 / 0.95).ceil() as i64,
             2 => {
-                limits.margin = 0.5;
-                limits.context_limit = 2 * most + random.below(2) as i64;
+                limits.context_limit = (most as f64 / 0.95).ceil() as i64 + random.below(2) as i64;
                 limits.budget = Some(1_000_000);
             }
             _ => {
@@ -176,7 +174,7 @@ impl Limits {
     }
 
     fn allowed(&self) -> i64 {
-        let read = (self.context_limit as f64 * (1.0 - self.margin)).floor() as i64;
+        let read = (self.context_limit as f64 * 0.95).floor() as i64;
         let beside_answer = self.context_limit - self.answer.unwrap_or(0);
         self.budget.unwrap_or(i64::MAX).min(read).min(beside_answer)
     }
@@ -215,11 +213,11 @@ fn no_request_has_a_token_more() {
             body[name] = answer.into();
         }
         let place = ["user", "system"][random.below(2) as usize];
-        let Limits { context_limit, margin, .. } = limits;
+        let context_limit = limits.context_limit;
         run(
             &mut session.client,
             &format!(
-                "SET memory_agent.context_limit = {context_limit}; SET memory_agent.context_margin = {margin}; \
+                "SET memory_agent.context_limit = {context_limit}; \
                  SET memory_agent.memory_message = '{place}'"
             ),
         );

@@ -129,11 +129,7 @@ fn never_a_token_more_and_nothing_twice() {
     let mut random = Random::seeded("budgets of contexts");
     fill(&mut writer, &mut random);
     run(&mut writer, "SET memory_agent.embed_on_ingest = off");
-    run(
-        &mut reader,
-        "SET memory_agent.rerank = off; SET memory_agent.relevance_threshold = 0.3; \
-         SET memory_agent.context_margin = 0.5",
-    );
+    run(&mut reader, "SET memory_agent.rerank = off; SET memory_agent.relevance_threshold = 0.3");
     let mut seen = Seen::default();
     for case in 0..CASES {
         let session = format!("s{case}");
@@ -158,13 +154,14 @@ fn never_a_token_more_and_nothing_twice() {
         };
         let most = [40, 300, 2500][random.below(3) as usize];
         let wanted = (cost(&question) - 6 + random.below(most) as i64).max(1);
-        // By the argument, or by what the model reads, of which half is left for its answer.
+        // By the argument, or by what the model reads, of which a twentieth stays free.
+        let of_model = (wanted as f64 / 0.95).ceil() as i64;
         let (limit, argument) = match random.below(3) {
             0 => (100_000, Some(wanted)),
-            1 => (2 * wanted + random.below(2) as i64, None),
-            _ => (2 * wanted, Some(100_000)),
+            1 => (of_model + random.below(2) as i64, None),
+            _ => (of_model, Some(100_000)),
         };
-        let budget = argument.unwrap_or(i64::MAX).min(limit / 2);
+        let budget = argument.unwrap_or(i64::MAX).min((limit as f64 * 0.95) as i64);
         run(&mut reader, &format!("SET memory_agent.context_limit = {limit}"));
         let found = reader.query_one(
             "SELECT memory_context($1, $2, $3::int4)",

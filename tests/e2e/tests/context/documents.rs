@@ -47,7 +47,7 @@ fn add_handbook(client: &mut Client) -> Uuid {
 #[test]
 fn chunks_follow_the_headings_and_are_recalled() {
     let mut client = shared().database("documents_recalled").connect();
-    run(&mut client, "SET memory_agent.chunk_tokens = 60; SET memory_agent.chunk_overlap = 0");
+    run(&mut client, "SET memory_agent.chunk_tokens = 60");
     let id = add_handbook(&mut client);
     let rows = recall(&mut client, "'In which class are trains booked?', top_k => 20");
     assert!(rows.len() >= 3, "{rows:#?}");
@@ -127,27 +127,19 @@ fn the_size_of_chunks_is_a_setting() {
 }
 
 #[test]
-fn what_chunks_repeat_of_each_other_is_a_setting() {
+fn a_section_that_is_cut_repeats_its_end() {
     let mut client = shared().database("documents_chunk_overlap").connect();
     run(&mut client, "SET memory_agent.embed_on_ingest = off; SET memory_agent.chunk_tokens = 100");
     let text: String =
         (1..=100).map(|n| format!("Sentence {n} of the story ends here. ")).collect();
-    let mut told = |overlap: i32| -> usize {
-        run(&mut client, &format!("SET memory_agent.chunk_overlap = {overlap}"));
-        let id: Uuid = value(
-            &mut client,
-            "SELECT memory_add_document($1, session_id => $2)",
-            &[&text, &overlap.to_string()],
-        );
-        let chunks: Vec<String> = values(
-            &mut client,
-            "SELECT content FROM memory_agent.entries WHERE metadata ->> 'parent_id' = $1",
-            &[&id.to_string()],
-        );
-        chunks.iter().map(|chunk| chunk.matches("Sentence").count()).sum()
-    };
-    assert_eq!(told(0), 100, "each sentence once");
-    assert!(told(40) > 120, "some are repeated");
+    let id: Uuid = value(&mut client, "SELECT memory_add_document($1)", &[&text]);
+    let chunks: Vec<String> = values(
+        &mut client,
+        "SELECT content FROM memory_agent.entries WHERE metadata ->> 'parent_id' = $1",
+        &[&id.to_string()],
+    );
+    let told: usize = chunks.iter().map(|chunk| chunk.matches("Sentence").count()).sum();
+    assert!((121..=200).contains(&told), "{told}: at most half of a chunk");
 }
 
 #[test]

@@ -141,30 +141,25 @@ fn the_budget_holds_whatever_it_is() {
 }
 
 #[test]
-fn the_default_budget_is_a_setting() {
+fn the_default_budget_is_2000_tokens() {
     let mut client = shared().database("context_default").connect();
     let turns: Vec<String> =
         (0..100).map(|n| format!("Note {n}: {}", "many crates were filled. ".repeat(6))).collect();
     ingest_all(&mut client, "s", &turns.iter().map(String::as_str).collect::<Vec<_>>());
-    let tokens =
-        |client: &mut Client| context(client, "'s', 'crates?'")["token_count"].as_i64().unwrap();
-    assert!((1900..=2000).contains(&tokens(&mut client)));
-    run(&mut client, "SET memory_agent.default_token_budget = 300");
-    assert!((200..=300).contains(&tokens(&mut client)));
+    let tokens = context(&mut client, "'s', 'crates?'")["token_count"].as_i64().unwrap();
+    assert!((1900..=2000).contains(&tokens), "{tokens}");
 }
 
 #[test]
-fn the_overhead_of_a_message_is_a_setting() {
+fn each_message_costs_four_tokens_beside_its_text() {
     let mut client = shared().database("context_overhead").connect();
     ingest_all(&mut client, "s", &["hello world", "hello world again"]);
-    let tokens = |client: &mut Client| {
-        context(client, "'s', 'hello world', 24")["token_count"].as_i64().unwrap()
+    let mut tokens = |budget: i64| {
+        let arguments = format!("'s', 'hello world', {budget}");
+        context(&mut client, &arguments)["token_count"].as_i64().unwrap()
     };
-    assert_eq!(tokens(&mut client), 2 + 2 + 3 + 3 * 4);
-    run(&mut client, "SET memory_agent.message_overhead_tokens = 0");
-    assert_eq!(tokens(&mut client), 2 + 2 + 3);
-    run(&mut client, "SET memory_agent.message_overhead_tokens = 10");
-    assert_eq!(tokens(&mut client), 2 + 10, "no room for a turn");
+    assert_eq!(tokens(24), 2 + 2 + 3 + 3 * 4);
+    assert_eq!(tokens(12), 2 + 4, "no room for a turn");
 }
 
 #[test]

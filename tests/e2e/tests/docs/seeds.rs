@@ -155,10 +155,10 @@ fn seeds_page_names_what_is_there() {
 #[test]
 fn a_wrong_name_is_noticed() {
     let function = BTreeMap::from([("top_k".to_owned(), "'5'::integer".to_owned())]);
-    let setting = ("weighted".to_owned(), vec!["weighted".to_owned(), "rrf".to_owned()]);
+    let setting = ("weighted".to_owned(), vec!["weighted".to_owned(), "learned".to_owned()]);
     let catalog = Catalog {
         functions: BTreeMap::from([("memory_recall".to_owned(), function)]),
-        settings: BTreeMap::from([("memory_agent.fusion".to_owned(), setting)]),
+        settings: BTreeMap::from([("memory_agent.ranking".to_owned(), setting)]),
         relations: ["memory_agent.entries", "memory_agent.entries.id", "memory_jobs"]
             .map(str::to_owned)
             .into(),
@@ -170,8 +170,8 @@ fn a_wrong_name_is_noticed() {
     };
     for (here, default, remarks) in [
         ("`memory_recall`", "", ""),
-        ("`memory_recall(top_k)`", "`5`", "like `memory_agent.fusion = rrf`"),
-        ("`memory_agent.fusion`", "`weighted`", ""),
+        ("`memory_recall(top_k)`", "`5`", "like `memory_agent.ranking = learned`"),
+        ("`memory_agent.ranking`", "`weighted`", ""),
         ("`memory_agent.entries.id`, `memory_jobs`", "", ""),
         ("`docs/internals/seeds.md`, `make bench`", "", ""),
         ("no", "", "because"),
@@ -182,8 +182,8 @@ fn a_wrong_name_is_noticed() {
         ("`memory_recal`", "", ""),
         ("`memory_recall(topk)`", "", ""),
         ("`memory_recall(top_k)`", "`6`", ""),
-        ("`memory_agent.fusion`", "`rrf`", ""),
-        ("`memory_agent.fusion = none`", "", ""),
+        ("`memory_agent.ranking`", "`learned`", ""),
+        ("`memory_agent.ranking = none`", "", ""),
         ("`memory_agent.entries.uuid`", "", ""),
         ("`memory_jobs`, `memory_job`", "", ""),
         ("`memory_jobs`", "", "see `memory_agent.job`"),

@@ -81,7 +81,7 @@ pub fn fill(client: &mut Client) {
         "SELECT memory_ingest('s1', 'user', 'of another user', user_id => 'bob')",
         "SELECT memory_register_model('memory-embed-small', 'embedder', activate => true)",
         "SELECT memory_configure(settings => '{\"recent_messages_to_keep\": 7}', content_type => 'journal')",
-        "SELECT memory_configure(session_id => 's1', settings => '{\"context_margin\": 0.10, \"cross_session_triggers\": \"a, b\"}')",
+        "SELECT memory_configure(session_id => 's1', settings => '{\"recency_weight\": 0.10, \"cross_session_triggers\": \"a, b\"}')",
         "SET memory_agent.embed_on_ingest = async",
         "SELECT memory_ingest('s3', 'user', 'to be embedded later')",
         "RESET memory_agent.embed_on_ingest",

@@ -106,8 +106,8 @@ fn the_mem0_client_for_python() {
         (403, another),
         (400, "name user_id, agent_id or run_id"),
         (400, "app_id cannot be asked for"),
-        (400, "custom_instructions cannot be said here"),
-        (400, "metadata cannot be said here"),
+        (400, "unsupported field: custom_instructions"),
+        (400, "unsupported field: metadata"),
         (404, "no such memory"),
         (404, ""),
     ]

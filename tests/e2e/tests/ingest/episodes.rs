@@ -99,37 +99,13 @@ fn an_imported_old_turn_is_no_gap() {
 #[test]
 fn a_tool_result_ends_its_own_episode() {
     let mut client = shared().database("episode_tool").connect();
-    let turns = "SELECT memory_ingest('s', 'user', 'what is the weather'); \
-                 SELECT memory_ingest('s', 'tool', 'sunny'); \
-                 SELECT memory_ingest('s', 'assistant', 'It is sunny.')";
-    run(&mut client, turns);
-    assert_eq!(episodes(&mut client), ["2 closed tool_result", "1 open"]);
-    run(&mut client, &format!("SET memory_agent.episode_close_on_tool_result = off; {turns}"));
-    assert_eq!(episodes(&mut client), ["2 closed tool_result", "4 open"]);
-}
-
-#[test]
-fn another_topic_ends_an_episode_when_asked_for() {
-    let mut client = shared().database("episode_topic").connect();
-    let turns = [
-        "My cat Whiskers is ill.",
-        "The vet looks after my cat.",
-        "Deploy the Kubernetes cluster in Frankfurt.",
-    ];
-    for turn in turns {
-        ingest(&mut client, "s", turn);
-    }
-    assert_eq!(episodes(&mut client), ["3 open"], "off by default");
-    run(&mut client, "SET memory_agent.episode_topic_similarity = 0.6");
-    for turn in turns {
-        ingest(&mut client, "t", turn);
-    }
-    ingest_all(&mut client, "u", &turns);
-    assert_eq!(
-        episodes(&mut client)[1..],
-        ["2 closed topic", "1 open", "2 closed topic", "1 open"],
-        "one by one and as a batch"
+    run(
+        &mut client,
+        "SELECT memory_ingest('s', 'user', 'what is the weather'); \
+         SELECT memory_ingest('s', 'tool', 'sunny'); \
+         SELECT memory_ingest('s', 'assistant', 'It is sunny.')",
     );
+    assert_eq!(episodes(&mut client), ["2 closed tool_result", "1 open"]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn a_document_is_forgotten_as_a_whole() {
 #[test]
 fn a_chunk_is_forgotten_alone() {
     let mut client = quiet("forget_chunk");
-    run(&mut client, "SET memory_agent.chunk_tokens = 50; SET memory_agent.chunk_overlap = 0");
+    run(&mut client, "SET memory_agent.chunk_tokens = 50");
     let long: String =
         (1..20).map(|n| format!("# Part {n}\n\nWord {n} of {n} is about turbines.\n\n")).collect();
     let id: Uuid = value(&mut client, "SELECT memory_add_document($1)", &[&long]);

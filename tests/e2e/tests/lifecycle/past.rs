@@ -4,7 +4,7 @@
 use crate::model::{Kind, Model, Moment, Version};
 use crate::quiet;
 use crate::random::Random;
-use memory_agent_e2e::memory::{run, value, values};
+use memory_agent_e2e::memory::{value, values};
 use memory_agent_e2e::{Client, DateTime, Uuid, sqlstate};
 use postgres::types::ToSql;
 use std::collections::BTreeSet;
@@ -291,8 +291,7 @@ fn the_past_is_what_it_was() {
     let mut random = Random::seeded("lifecycle");
     let mut variety = [0; 3];
     for life in 0..3 {
-        let mut client = quiet(&format!("past_{life}"));
-        run(&mut client, "SET memory_agent.max_candidates = 500");
+        let client = quiet(&format!("past_{life}"));
         let random = Random::of(random.below(u64::MAX));
         let mut life = Life { client, random, model: Model::default(), moments: Vec::new() };
         life.ingest();

@@ -59,7 +59,7 @@ fn an_edited_chunk_is_an_update_of_its_document() {
     let (_, mut client) = database("edited_chunk");
     run(
         &mut client,
-        "SET memory_agent.chunk_tokens = 50; SET memory_agent.chunk_overlap = 10;
+        "SET memory_agent.chunk_tokens = 50;
          SELECT memory_add_document(E'# Tea\\n\\nGreen tea is steeped at 80 degrees, for two minutes at most. \
              Black tea is steeped with boiling water, and for twice as long. Milk is added later.\\n\\n# Coffee\\n\\n\
              Coffee is ground for every cup, and never kept for longer than a day. The mill is cleaned \

@@ -80,11 +80,9 @@ fn recall_stays_within_its_budget() {
         prop::option::of(prop::sample::select(vec!["one", "two", "none"])),
         prop_oneof![0..5i32, 0..300i32, 0..3000i32],
         prop::option::of(0..40i32),
-        prop::sample::select(vec![0.0, 0.5, 1.0]),
     );
-    let outcome = runner("budgets of recall", 80).run(&case, |(question, session, budget, top_k, share)| {
+    let outcome = runner("budgets of recall", 80).run(&case, |(question, session, budget, top_k)| {
         let client = &mut *client.borrow_mut();
-        run(client, &format!("SET memory_agent.current_episode_share = {share}"));
         let recall = "SELECT r.token_count, r.content \
                       FROM memory_recall($1, $2, token_budget => $3::int4, top_k => $4::int4, score_threshold => 0) r";
         let rows = client

@@ -89,10 +89,7 @@ fn recalled(
 #[test]
 fn the_past_is_what_it_was() {
     let mut client = shared().database("supersession").connect();
-    run(
-        &mut client,
-        "SET memory_agent.embed_on_ingest = off; SET memory_agent.max_candidates = 500",
-    );
+    run(&mut client, "SET memory_agent.embed_on_ingest = off");
     let mut random = Random::seeded("supersession");
     let mut facts: Vec<Fact> = Vec::new();
     for step in 0..cases(400) {

@@ -195,9 +195,7 @@ fn long_queries_are_not_read_by_the_cross_encoder() {
     assert_eq!(read(&mut client, 251), 0);
     let document = explain(&mut client, &query(251));
     assert_eq!(document["ranking"], "learned");
-    assert_eq!(document["reranking"], "skipped: query longer than rerank_max_query_chars");
-    run(&mut client, "SET memory_agent.rerank_max_query_chars = 0");
-    assert!(read(&mut client, 251) > 0);
+    assert_eq!(document["reranking"], "skipped: query longer than 250 characters");
 }
 
 #[test]

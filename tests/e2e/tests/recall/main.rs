@@ -30,7 +30,7 @@ use memory_agent_e2e::memory::run;
 fn relevance_only(client: &mut Client) {
     run(
         client,
-        "SET memory_agent.recency_weight = 0; SET memory_agent.mmr_lambda = 1; \
+        "SET memory_agent.recency_weight = 0; \
          SET memory_agent.neighbor_weight = 0; SET memory_agent.marker_weight = 0; \
          SET memory_agent.rerank = off",
     );

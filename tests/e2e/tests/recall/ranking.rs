@@ -28,8 +28,6 @@ fn mmr_puts_something_else_before_a_repetition() {
         "{diverse:?}"
     );
     assert_eq!(diverse[0], plain[0], "the best row comes first in any case");
-    run(&mut client, "SET memory_agent.mmr_lambda = 0.1");
-    assert_eq!(recalled_texts(&mut client, question), diverse, "the setting does the same");
 }
 
 /// MMR once more, from the columns of recall: greedy, `lambda * score - (1 - lambda) * max cosine`.
@@ -155,12 +153,7 @@ fn equal_rows_come_in_the_order_of_their_ids() {
              (SELECT id FROM memory_agent.entries ORDER BY id LIMIT 10)",
     );
     run(&mut client, "VACUUM FULL ANALYZE memory_agent.entries");
-    for statement in [
-        "",
-        "SET enable_seqscan = off",
-        "SET memory_agent.exact_scan_rows = 0",
-        "SET memory_agent.fusion = 'rrf'",
-    ] {
+    for statement in ["", "SET enable_seqscan = off", "SET memory_agent.exact_scan_rows = 0"] {
         let mut client = database.connect();
         run(&mut client, &format!("{UNREAD}; {statement}"));
         let again: Vec<Uuid> =

@@ -30,49 +30,37 @@ fn passages(name: &'static str) -> Client {
 }
 
 #[test]
-fn reranking_changes_the_order_to_that_of_the_logits() {
+fn reranking_moves_the_answer_up() {
     let mut client = passages("rerank_order");
     weighted(&mut client);
-    run(&mut client, "SET memory_agent.rerank_weight = 1");
-    let mut by_logit: Vec<(f32, String)> = {
-        let logits: Vec<f32> =
-            value(&mut client, &format!("SELECT memory_rerank({QUESTION}, $1)"), &[&&PASSAGES[..]]);
-        logits.into_iter().zip(PASSAGES.map(str::to_owned)).collect()
-    };
-    by_logit.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let expected: Vec<String> = by_logit.into_iter().map(|(_, text)| text).collect();
     let reranked = recalled_texts(&mut client, QUESTION);
-    assert_eq!(reranked, expected);
     let retrieved = recalled_texts(&mut client, &format!("{QUESTION}, rerank => false"));
     assert_ne!(retrieved, reranked, "the reranker did nothing");
     let place = |texts: &[String]| texts.iter().position(|text| text == PASSAGES[1]).unwrap();
-    assert!(place(&reranked) < place(&retrieved), "the answer moves up");
+    assert!(place(&reranked) < place(&retrieved), "{reranked:?} {retrieved:?}");
 }
 
 #[test]
-fn relevance_blends_the_sigmoid_of_the_logit_with_the_fused_score() {
+fn relevance_is_half_the_sigmoid_of_the_logit_and_half_the_fused_score() {
     let mut client = passages("rerank_blend");
     weighted(&mut client);
     let fused: Vec<(String, f64)> = recall(&mut client, &format!("{QUESTION}, rerank => false"))
         .into_iter()
         .map(|row| (row.content, f64::from(row.relevance)))
         .collect();
-    for weight in [0.5, 0.0, 0.8, 1.0] {
-        run(&mut client, &format!("SET memory_agent.rerank_weight = {weight}"));
-        let rows = recall(&mut client, QUESTION);
-        let document = explain(&mut client, QUESTION);
-        assert_eq!(document["reranking"], "ms-marco-MiniLM-L-12-v2");
-        for (row, explained) in rows.iter().zip(document["candidates"].as_array().unwrap()) {
-            let logit = explained["logit"].as_f64().unwrap();
-            let alone: Vec<f32> = value(
-                &mut client,
-                &format!("SELECT memory_rerank({QUESTION}, ARRAY[$1])"),
-                &[&row.content],
-            );
-            assert!((logit - f64::from(alone[0])).abs() < 0.01, "{logit} {alone:?}");
-            let fused = fused.iter().find(|(text, _)| *text == row.content).unwrap().1;
-            assert_close(row.relevance, weight * sigmoid(logit) + (1.0 - weight) * fused);
-        }
+    let rows = recall(&mut client, QUESTION);
+    let document = explain(&mut client, QUESTION);
+    assert_eq!(document["reranking"], "ms-marco-MiniLM-L-12-v2");
+    for (row, explained) in rows.iter().zip(document["candidates"].as_array().unwrap()) {
+        let logit = explained["logit"].as_f64().unwrap();
+        let alone: Vec<f32> = value(
+            &mut client,
+            &format!("SELECT memory_rerank({QUESTION}, ARRAY[$1])"),
+            &[&row.content],
+        );
+        assert!((logit - f64::from(alone[0])).abs() < 0.01, "{logit} {alone:?}");
+        let fused = fused.iter().find(|(text, _)| *text == row.content).unwrap().1;
+        assert_close(row.relevance, 0.5 * sigmoid(logit) + 0.5 * fused);
     }
 }
 
@@ -97,24 +85,6 @@ fn the_small_reranker_has_weights_of_its_own_in_the_learned_ranking() {
         value(&mut client, &format!("SELECT memory_rerank({QUESTION}, $1)"), &[&&PASSAGES[..]]);
     let best = (0..5).max_by(|a, b| logits[*a].total_cmp(&logits[*b]));
     assert_eq!(best, Some(1), "{logits:?}");
-}
-
-#[test]
-fn logits_may_be_scaled_by_their_range_instead() {
-    let mut client = passages("rerank_minmax");
-    weighted(&mut client);
-    run(
-        &mut client,
-        "SET memory_agent.rerank_weight = 1; SET memory_agent.score_normalization = 'minmax'",
-    );
-    let document = explain(&mut client, QUESTION);
-    let rows = document["candidates"].as_array().unwrap();
-    let logits: Vec<f64> = rows.iter().map(|row| row["logit"].as_f64().unwrap()).collect();
-    let lowest = logits.iter().copied().fold(f64::INFINITY, f64::min);
-    let highest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    for (row, logit) in rows.iter().zip(logits) {
-        assert_close(row["relevance"].as_f64().unwrap(), (logit - lowest) / (highest - lowest));
-    }
 }
 
 #[test]
@@ -155,13 +125,9 @@ fn long_questions_are_not_reranked() {
     let off = recall(&mut client, &format!("{}, rerank => false", question(251)));
     assert_eq!(long, off);
     run(&mut client, "COMMIT");
-    run(&mut client, "SET memory_agent.rerank_max_query_chars = 0");
-    assert_eq!(state(&mut client, 1000), "ms-marco-MiniLM-L-12-v2");
-    run(&mut client, "SET memory_agent.rerank_max_query_chars = 10");
-    assert!(state(&mut client, 31).starts_with("skipped"));
     // Characters, not bytes.
-    run(&mut client, "SET memory_agent.rerank_max_query_chars = 4");
-    assert_eq!(explain(&mut client, "'ÄÖÜß'")["reranking"], "ms-marco-MiniLM-L-12-v2");
+    let umlauts = format!("'{}'", "ÄÖÜß ".repeat(50));
+    assert_eq!(explain(&mut client, &umlauts)["reranking"], "ms-marco-MiniLM-L-12-v2");
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn kinds_are_chosen() {
 }
 
 #[test]
-fn archived_rows_are_seen_unless_the_scope_is_active_and_inactive_ones_never() {
+fn archived_rows_are_seen_and_inactive_ones_are_not() {
     let mut client = shared().database("scope_states").connect();
     fill(&mut client);
     run(
@@ -99,6 +99,4 @@ fn archived_rows_are_seen_unless_the_scope_is_active_and_inactive_ones_never() {
     );
     let rest = ["coder s1", "fact in s1", "global", "coder global", "shared"];
     assert_sees(&mut client, "", &[&["s1"], &rest[..]].concat());
-    run(&mut client, "SET memory_agent.recall_scope = 'active'");
-    assert_sees(&mut client, "", &rest);
 }

@@ -3,13 +3,17 @@
 
 use crate::script::{CONFIDENCE, facts_of, obedient, start};
 use memory_agent_e2e::llm::Call;
-use memory_agent_e2e::memory::{recall, run, value};
+use memory_agent_e2e::memory::{recall, run, trust_llm, value};
 use memory_agent_e2e::{Json, Uuid, json};
 
 const LISBON: &str = "User lives in the city of Lisbon.";
 const OSLO: &str = "User lives in the city of Oslo.";
 const RENT: &str = "User's monthly rent is 810 euros.";
 const LAPTOP: &str = "The user's laptop has 16 GB of memory.";
+
+/// Makes a scope so large that the nearest facts alone are shown.
+const SHELVES: &str = "SELECT memory_add(format('Shelf %s holds %s red folders.', n, n * 7), 's', infer => false) \
+     FROM generate_series(1, 48) n";
 
 #[test]
 fn facts_are_kept_updated_removed_and_added() {
@@ -76,26 +80,12 @@ fn the_llm_is_shown_what_the_episode_may_concern() {
     let since: String =
         value(&mut scene.client, "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')", &[]);
     assert_eq!(sent["existing_memories"][0]["since"], json!(since));
-    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0.62");
-    scene.episode(&moves);
-    assert_eq!(shown(&scene), [LISBON], "nothing was said about the rent or a laptop");
-    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 1");
-    scene.episode(&moves);
-    assert!(shown(&scene).is_empty());
 
-    // Of a large scope the nearest facts are shown, with the threshold of the model unless one is set.
-    run(
-        &mut scene.client,
-        "RESET memory_agent.consolidation_similarity;
-         SELECT memory_add(format('Shelf %s holds %s red folders.', n, n * 7), 's', infer => false)
-           FROM generate_series(1, 48) n",
-    );
+    // Of a large scope the nearest facts are shown: nothing was said about the rent, a laptop or shelves.
+    run(&mut scene.client, SHELVES);
     assert_eq!(scene.facts().len(), 51);
     scene.episode(&moves);
     assert_eq!(shown(&scene), [LISBON]);
-    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0");
-    scene.episode(&moves);
-    assert_eq!((shown(&scene).len(), shown(&scene)[0].as_str()), (50, LISBON));
 }
 
 /// Of a correction no fact is made that holds no more, but the turn that was corrected says it all the
@@ -164,14 +154,16 @@ fn an_answer_that_is_near_to_a_fact_that_was_not_shown_is_asked_again() {
         json!({"actions": [action]})
     };
     let mut scene = start(model);
-    run(&mut scene.client, "SET memory_agent.consolidation_similarity = 0.62");
+    run(&mut scene.client, SHELVES);
     scene.episode(&[&format!("Note: {LISBON}"), &format!("Note: {LAPTOP}"), "Thanks."]);
     scene.episode(&[SAID, "Really?", "Yes."]);
     let shown: Vec<Vec<String>> = scene.reflections()[1..].iter().map(facts_of).collect();
     assert_eq!(shown.len(), 2, "{shown:?}");
     assert!(!shown[0].contains(&LISBON.to_owned()), "{shown:?}");
     assert!(shown[1].contains(&LISBON.to_owned()), "{shown:?}");
-    assert_eq!(scene.facts(), [LAPTOP, ZURICH]);
+    let of_interest = |fact: &String| !fact.starts_with("Shelf");
+    let facts: Vec<String> = scene.facts().into_iter().filter(of_interest).collect();
+    assert_eq!(facts, [LAPTOP, ZURICH]);
     assert_eq!(scene.traces()[1]["rounds"], 2);
 }
 
@@ -245,14 +237,16 @@ fn an_episode_gives_only_so_many_facts() {
     scene.episode(&said);
     assert_eq!(scene.facts().len(), 5);
     assert_eq!(scene.traces()[0]["dropped"], 2);
-    run(&mut scene.client, "SET memory_agent.max_facts_per_episode = 1");
     scene.episode(&[
-        "Change: Bread needs salt. => Bread needs sea salt.",
         "Note: Chess is old.",
-        "Yes.",
+        "Note: Clara sings in a choir.",
+        "Note: The lake is deep.",
+        "Note: Pears are ripe in autumn.",
+        "Note: Boris plays the tuba.",
+        "Change: Bread needs salt. => Bread needs sea salt.",
     ]);
     let facts = scene.facts();
-    assert_eq!(facts.len(), 5, "an update counts before an addition: {facts:?}");
+    assert_eq!(facts.len(), 9, "an update counts before an addition: {facts:?}");
     assert!(facts.contains(&"Bread needs sea salt.".to_owned()), "{facts:?}");
 }
 
@@ -315,8 +309,8 @@ fn what_nothing_speaks_against_stays() {
         "SELECT detail FROM memory_status() WHERE component = 'replacements'",
     );
     assert_eq!(counted, "2 facts with a refused replacement or end, of which 2 hold");
-    // What speaks against it ends it, and without the check the LLM is believed.
-    run(&mut scene.client, "SET memory_agent.replacement_check = off");
+    // An LLM that has passed the probe is believed.
+    trust_llm(&mut scene.client);
     scene.episode(&["I like tea.", "Really?", "Yes."]);
     assert_eq!(scene.facts(), [CHESS]);
     assert_eq!(scene.fact(RENT).reason.as_deref(), Some("contradicted"));

@@ -88,7 +88,7 @@ fn the_turns_of_an_episode_become_facts_when_it_has_ended() {
     scene.end_episode();
     scene.drain();
     assert_eq!(scene.extracted_turns(), [SAID[..8].to_vec(), SAID[8..].to_vec()]);
-    assert_eq!(scene.facts().len(), 8, "more than max_facts_per_episode: {:?}", scene.facts());
+    assert_eq!(scene.facts().len(), 8, "more than an episode gives: {:?}", scene.facts());
     let facts_with_their_turn = "SELECT count(*) FROM memory_agent.entries f \
         JOIN memory_agent.entries t ON ARRAY[t.id] = f.source_ids AND t.content = 'Note: ' || f.content";
     assert_eq!(shown(&mut scene.client, facts_with_their_turn), "8");

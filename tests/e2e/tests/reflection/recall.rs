@@ -8,7 +8,6 @@ use memory_agent_e2e::memory::{Recalled, recall, run};
 #[test]
 fn marked_facts_and_the_running_episode_come_first_within_the_budget() {
     let mut scene = start(obedient);
-    run(&mut scene.client, "SET memory_agent.max_facts_per_episode = 20");
     // Two facts that fit the question equally well; one of them is marked.
     scene.episode(&[
         "Note: The import of the customer files goes through the staging server.",

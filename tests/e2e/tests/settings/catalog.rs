@@ -220,12 +220,11 @@ fn a_job_without_a_setting_runs_with_the_documented_default() {
     // Settings that a job keeps under another name.
     let setting = |kept: &str| match kept {
         "detect_markers" => "auto_detect_markers".to_owned(),
-        "max_facts" => "max_facts_per_episode".to_owned(),
-        "min_tokens" | "chunk_tokens" | "chunk_overlap" => format!("summary_{kept}"),
+        "min_tokens" | "chunk_tokens" => format!("summary_{kept}"),
         "threshold" => "compression_threshold_tokens".to_owned(),
         "keep" => "recent_messages_to_keep".to_owned(),
         "archives" => "archive_conversations".to_owned(),
-        "archive_chunk_tokens" | "archive_chunk_overlap" => kept.replace("archive_", ""),
+        "archive_chunk_tokens" => "chunk_tokens".to_owned(),
         _ => kept.to_owned(),
     };
     let mut kept = json!(SummarySettings::default());

@@ -16,23 +16,13 @@ archive_idle_after | background | so that a session is idle while the test waits
 assistant_decisions | reflection worker | its effect
 audit_key_file | history window | signatures need a key, which no server has by default
 auto_detect_markers | ingest lifecycle reflection | its effect: on turns, new versions, and facts of episodes
-bm25_b | recall | the formula, at other values
-bm25_k1 | recall | the formula, at other values
-bm25_length_floor | recall | the formula, at other values, and BM25 by the book
-candidate_multiplier | settings | its effect
-chunk_overlap | context lifecycle markdown | documents of a few sentences with several chunks
 chunk_tokens | context lifecycle markdown | documents of a few sentences with several chunks
 compression | gateway summaries worker | off, where a test is about facts or proxied chats and counts calls of the LLM; its effect
 compression_threshold_tokens | isolation plans summaries window | windows that are long after a few turns
-consolidation_similarity | reflection | its effect
 context_limit | chat context ingest window | small windows; in ingest, one that holds the largest message
-context_margin | chat context window | its effect, and windows counted without it
 cross_session | context | its effect
 cross_session_agents | chat | its effect
 cross_session_triggers | context ingest | its effect; in ingest, the longest list
-current_episode_share | properties recall | its effect, and budgets without it
-dedup_similarity | facts | its effect
-default_token_budget | context | its effect
 default_top_k | isolation processes recall settings window | its effect, and a setting whose change is easily seen
 default_ttl | background ingest | memories that expire while the test runs; its effect
 dense_weight | recall | its effect, and words alone
@@ -43,17 +33,13 @@ embedding_base_url | background inference model_change | an endpoint of the test
 embedding_dimension | inference | its effect: an endpoint of the test
 embedding_model | background inference model_change settings | the model of that endpoint; the former default and others, to change to and from
 embedding_provider | background inference | its effect: an endpoint of the test
-episode_close_on_tool_result | ingest | its effect
 episode_gap | ingest reflection | its effect
 episode_max_turns | ingest properties recall reflection | episodes that end after few turns, or do not end
-episode_topic_similarity | ingest | its effect
 exact_scan_rows | dump inference model_change recall security | the path through the indexes, with few rows
 extraction | background chat erase facts lifecycle reflection summaries window worker | off, where the turns alone matter or the LLM repeats all it is told; episode, for facts of whole episodes
 extraction_batch | worker | its effect, and jobs of known size
 extraction_context | worker | its effect, and requests of known content
 fact_scope | background reflection worker | its effect, and facts that several sessions share
-freshness_boost | recall | its effect
-fusion | recall window | its effect; in window, an enum among the settings shown
 identity | attach gateway isolation page pgbouncer security settings | each mode, where a test is about who may do what, or about a server that insists on users
 inference | background cancel chat inference processes | each mode, where a test is about processes, interrupts or endpoints
 inference_threads | harness processes recall settings | its effect; in the harness as many as tests run side by side, so that none has the rerank of another refused; two, where a test has recalls refused
@@ -73,17 +59,12 @@ llm_model | background chat docs dump gateway inference isolation plans secrets 
 llm_provider | chat settings | its effect
 llm_timeout | background chat reflection upgrade window worker | failures sooner than by default, and calls that last
 marker_weight | recall reflection | its effect, and scores without it
-max_candidates | lifecycle properties recall settings | its effect, and random questions whose whole answer is compared
 max_content_bytes | attach security settings window | its effect, with short texts
 max_entries | background ingest plans smoke summaries window worker | its effect, with few rows; in smoke, a setting whose change is easily seen
-max_facts_per_episode | background reflection | its effect; more than the default, where an episode says much
-max_facts_per_turn | worker | its effect
 max_workers | background | its effect
 memory_message | chat | its effect, in all its forms
 memory_tokens | chat context | its effect; large, where parts of conversations are cut to fit a budget
-message_overhead_tokens | context window | its effect, and tokens counted without it
 min_episode_turns | background lifecycle reflection worker | episodes of one turn that are reflected on
-mmr_lambda | recall | its effect; 1, where a formula is about the score alone
 model_dir | faults settings | its effect: other models, broken ones, none
 model_server_path | context faults gateway security settings | no model server, or a broken one
 neighbor_weight | ingest model_change recall | its effect; 0, where each turn is compared by itself
@@ -95,22 +76,13 @@ purge_after | background lifecycle worker | its effect: rows that are purged whi
 query_rewrite | chat worker | its effect; in worker, every question that an agent's endpoint gets
 ranking | page recall | weighted: the arithmetic of that formula, which ships as the choice of those who want fixed weights; what the page says with it
 read_contradiction_check | chat erase worker | its effect; in worker, every question that an agent's endpoint gets
-recall_scope | recall window | its effect, and what a window has left
-recency_days | recall | its effect
-recency_decay | recall | its effect
 recency_weight | ingest model_change recall reflection window | its effect; 0, where meaning alone is compared; in window, whose value is in effect
 recent_messages_to_keep | summaries upgrade worker | windows that are compressed after a few turns
-reconcile_batch | worker | its effect, and without the probe: that a set value asks none
-reconcile_similarity | settings | its effect
 reflection | reflection worker | its effect
 relevance_threshold | chat context worker | its effect; -1, where whatever is found is to be in the prompt
-replacement_check | reflection worker | its effect, and without the probe: that a set value asks none
 rerank | chat context inference isolation lifecycle model_change page processes properties recall reflection settings upgrade window | off, where a test is about another step or about words, and rows come in an order that it knows; its effect; what the page says without it
-rerank_max_query_chars | recall | its effect
 rerank_model | background chat settings summaries | none, where only jobs run and a model would cost time; its effect
 rerank_rows | context recall | its effect; 100, where a test compares what every candidate gets
-rerank_weight | recall | its effect
-score_normalization | recall | its effect
 score_threshold | chat recall | its effect; 0, where nothing is to be dropped
 secret_phrases | secrets | its effect
 secrets | secrets | its effect
@@ -118,7 +90,6 @@ session_recall | chat context recall worker | its effect, and tests whose sessio
 stale_sources | context recall reflection worker | its effect, and its counterpart in prompts
 statement_check | worker | its effect
 summarization | erase gateway summaries window worker | off, where a test is about facts or proxied chats and counts calls of the LLM; on, where an erasure has to find summaries; its effect
-summary_chunk_overlap | summaries window | its effect, and texts of a few sentences with several chunks
 summary_chunk_tokens | summaries window | its effect, and texts of a few sentences with several chunks
 summary_min_tokens | inference summaries window | its effect, and summaries of short texts
 summary_model | summaries window worker | its effect

@@ -1,7 +1,7 @@
 //! Settings of the LLM's endpoint that no other suite changes.
 
-use memory_agent_e2e::llm::{Call, LlmStub, Purpose, Reply, ScriptedModel};
-use memory_agent_e2e::memory::{ingest, run, value, values};
+use memory_agent_e2e::llm::{Call, LlmStub, Reply};
+use memory_agent_e2e::memory::{ingest, value, values};
 use memory_agent_e2e::{Client, Cluster, retry_until, wait_until};
 use std::time::Duration;
 
@@ -55,34 +55,6 @@ fn an_address_has_a_scheme() {
     let error = client.batch_execute(set).unwrap_err();
     let detail = error.as_db_error().and_then(|error| error.detail());
     assert_eq!(detail, Some("It must begin with http:// or https://."));
-}
-
-#[test]
-fn reconcile_similarity() {
-    let city = |turn: &str, name: &str| (turn.to_owned(), format!("The user lives in {name}."));
-    let cities = [city("Rome is my home.", "Rome"), city("I moved to Paris.", "Paris")];
-    let model = cities
-        .iter()
-        .fold(ScriptedModel::new(), |model, (turn, fact)| model.knows(turn, "home", fact, fact));
-    let stub = LlmStub::start(model);
-    let cluster = with_llm(&stub, "memory_agent.llm_concurrency", "1");
-    let mut client = cluster.database("reconcile_similarity").connect();
-    // Two users: what one session knows is compared with what another one says.
-    let mut homes = |session: &str| {
-        run(&mut client, &format!("SET memory_agent.user_id = '{session}'"));
-        for (turn, _) in &cities {
-            ingest(&mut client, session, turn);
-            drain(&mut client);
-        }
-        let facts = "SELECT count(*) FROM memory_agent.entries \
-                      WHERE kind = 'fact' AND state = 'active' AND session_id = $1";
-        let asked = stub.calls().iter().filter(|c| c.purpose() == Purpose::Reconcile).count();
-        let homes: i64 = value(&mut client, facts, &[&session]);
-        run(&mut client, "SET memory_agent.reconcile_similarity = 1");
-        (homes, asked)
-    };
-    assert_eq!(homes("by default"), (1, 1), "two homes are near enough to be compared");
-    assert_eq!(homes("only if equal"), (2, 1), "nothing is as near as that");
 }
 
 #[test]

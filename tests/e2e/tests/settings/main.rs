@@ -5,5 +5,6 @@ mod deviations;
 mod effects;
 mod endpoints;
 mod ranking;
+mod retired;
 mod server;
 mod table;

@@ -26,26 +26,10 @@ fn pool(client: &mut Client, arguments: &str) -> i64 {
 }
 
 #[test]
-fn candidates_of_each_arm_grow_with_top_k() {
-    let mut client = apples("candidate_multiplier");
-    run(&mut client, "SET memory_agent.max_candidates = 500");
+fn candidates_grow_with_the_rows_asked_for() {
+    let mut client = apples("candidates");
     assert_eq!(pool(&mut client, ""), 30, "at least");
     assert_eq!(pool(&mut client, ", top_k => 15"), 45, "three times top_k");
-    run(&mut client, "SET memory_agent.candidate_multiplier = 5");
-    assert_eq!(pool(&mut client, ", top_k => 15"), 75);
-    run(&mut client, "SET memory_agent.candidate_multiplier = 1");
-    assert_eq!(pool(&mut client, ", top_k => 40"), 40);
-}
-
-#[test]
-fn the_pool_is_bounded() {
-    let mut client = apples("max_candidates");
-    assert_eq!(pool(&mut client, ", top_k => 20"), 50);
-    run(&mut client, "SET memory_agent.max_candidates = 10");
-    assert_eq!(pool(&mut client, ""), 10);
-    assert_eq!(
-        recall(&mut client, "'apple', top_k => 25").len(),
-        25,
-        "rows asked for are candidates in any case"
-    );
+    assert_eq!(pool(&mut client, ", top_k => 20"), 50, "at most");
+    assert_eq!(pool(&mut client, ", top_k => 70"), 70, "rows asked for are candidates in any case");
 }

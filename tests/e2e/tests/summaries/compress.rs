@@ -174,7 +174,7 @@ fn what_one_job_does_not_take_is_left_to_the_next() {
     let mut scene = scene(condenser, &[]);
     run(
         &mut scene.client,
-        "SET memory_agent.summary_chunk_tokens = 200; SET memory_agent.summary_chunk_overlap = 0; \
+        "SET memory_agent.summary_chunk_tokens = 200; \
          SET memory_agent.compression_threshold_tokens = 5000",
     );
     // More than thirty chunks of 200 tokens.

@@ -50,16 +50,16 @@ fn the_nearest_setting_wins() {
 #[test]
 fn the_result_shows_what_is_in_effect_and_what_is_stored() {
     let mut client = shared().database("configure_result").connect();
-    run(&mut client, "SET memory_agent.fusion = 'rrf'");
+    run(&mut client, "SET memory_agent.stale_sources = 'hide'");
     let plain = configure(&mut client, "");
     assert_eq!(plain["agent_id"], "default");
     assert_eq!(plain["session_id"], Json::Null);
     assert_eq!(plain["content_type"], "conversation");
     assert_eq!(plain["stored"], json!({"agent": {}, "session": {}, "shared": {}}));
     let settings = plain["settings"].as_object().unwrap();
-    assert_eq!(settings["fusion"], "rrf");
+    assert_eq!(settings["stale_sources"], "hide");
     assert_eq!(settings["episode_gap"], 1800);
-    assert_eq!(settings["mmr_lambda"], -1.0);
+    assert_eq!(settings["recency_weight"], -1.0);
     assert_eq!(settings["compression"], true);
     let mut names: Vec<String> = settings.keys().cloned().collect();
     names.sort();
@@ -106,10 +106,10 @@ fn the_result_shows_what_is_in_effect_and_what_is_stored() {
 fn what_set_refuses_is_refused_and_nothing_is_stored() {
     let mut client = shared().database("configure_refused").connect();
     for (arguments, part) in [
-        ("settings => '{\"mmr_lambda\": 1.5}'", "mmr_lambda"),
-        ("settings => '{\"mmr_lambda\": \"NaN\"}'", "mmr_lambda"),
+        ("settings => '{\"recency_weight\": 1.5}'", "recency_weight"),
+        ("settings => '{\"recency_weight\": \"NaN\"}'", "recency_weight"),
         ("settings => '{\"default_top_k\": \"many\"}'", "default_top_k"),
-        ("settings => '{\"fusion\": \"cold\"}'", "fusion"),
+        ("settings => '{\"ranking\": \"cold\"}'", "ranking"),
         ("settings => '{\"rerank\": \"perhaps\"}'", "rerank"),
         ("settings => '{\"default_top_k\": 3, \"topk\": 3}'", "topk"),
         ("settings => '{\"llm_base_url\": \"http://x\"}'", "llm_base_url"),
@@ -238,8 +238,8 @@ fn a_stored_value_that_is_no_longer_allowed_is_passed_over() {
     run(
         &mut client,
         "UPDATE memory_agent.sessions \
-            SET settings = '{\"default_top_k\": 1, \"mmr_lambda\": 7, \"gone\": 1, \"user_id\": \"bob\", \
-                             \"search_path\": \"nowhere\", \"fusion\": [1]}'",
+            SET settings = '{\"default_top_k\": 1, \"recency_weight\": 7, \"fusion\": \"rrf\", \"gone\": 1, \"user_id\": \"bob\", \
+                             \"search_path\": \"nowhere\", \"ranking\": [1]}'",
     );
     ingest(&mut client, "s", "something else");
     assert_eq!(memory_agent_e2e::memory::recall(&mut client, "'something', 's'").len(), 1);

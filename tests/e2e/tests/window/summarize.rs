@@ -152,10 +152,7 @@ fn long_texts_are_condensed_in_parts() {
         other => panic!("{other:?}"),
     });
     let mut client = cluster.database("summarize_parts").connect();
-    run(
-        &mut client,
-        "SET memory_agent.summary_chunk_tokens = 200; SET memory_agent.summary_chunk_overlap = 0",
-    );
+    run(&mut client, "SET memory_agent.summary_chunk_tokens = 200");
     assert_eq!(summarize(&mut client, &text(12), 30)["summary"], "Brief.");
     assert_eq!(kinds(&stub), [SummaryKind::Brief]);
     let parts = summarize(&mut client, &text(60), 30)["summary"].as_str().unwrap().to_owned();

@@ -151,22 +151,3 @@ fn a_probe_that_fails_holds_nothing_up() {
         assert!(status(&mut scene).contains("stub-1: 0 of 16"), "{what}");
     }
 }
-
-#[test]
-fn who_sets_both_is_not_kept_waiting() {
-    let settings =
-        [("memory_agent.reconcile_batch", "4"), ("memory_agent.replacement_check", "on")];
-    let mut scene = Scene::with_settings(model(false), &settings);
-    assert_eq!(say_all(&mut scene), 1);
-    assert_eq!(calls(&scene, is_probe), 0);
-    let left_open =
-        ["SET memory_agent.reconcile_batch = 0", "SET memory_agent.replacement_check = auto"];
-    let reset = "RESET memory_agent.reconcile_batch; RESET memory_agent.replacement_check";
-    for (setting, rent) in left_open.into_iter().zip(RENTS) {
-        let asked = calls(&scene, is_probe);
-        run(&mut scene.client, setting);
-        scene.say_and_wait(rent);
-        run(&mut scene.client, &format!("{reset}; {FORGET}"));
-        assert_eq!(calls(&scene, is_probe), asked + 2, "{setting}");
-    }
-}

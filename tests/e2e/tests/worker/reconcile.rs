@@ -2,7 +2,7 @@
 
 use crate::scene::Scene;
 use memory_agent_e2e::llm::{Call, Document, Fault, FaultPlan, Model, Purpose, ScriptedModel};
-use memory_agent_e2e::memory::{run, value, values};
+use memory_agent_e2e::memory::{run, trust_llm, value, values};
 use memory_agent_e2e::{Json, Uuid, json, wait_until};
 use std::time::Duration;
 
@@ -148,10 +148,10 @@ fn refusals(scene: &mut Scene) -> String {
 }
 
 #[test]
-fn whether_replacements_are_checked_is_a_setting() {
+fn an_llm_that_has_passed_the_probe_is_believed() {
     let mut scene = Scene::start(replaces_all);
     scene.say_and_wait("I live in Rome.");
-    run(&mut scene.client, "SET memory_agent.replacement_check = off");
+    trust_llm(&mut scene.client);
     assert!(refusals(&mut scene).starts_with("unchecked: 0 "));
     scene.say_and_wait("I work in Rome.");
     assert_eq!(scene.facts(), [WORK], "the LLM is believed");
@@ -306,7 +306,7 @@ fn bad_answers_cost_two_calls_and_lose_nothing() {
 const MOVES: &str = "I moved to Oslo, and my rent is 950 euros.";
 
 #[test]
-fn how_many_facts_one_call_compares_is_a_setting() {
+fn an_llm_that_has_passed_the_probe_compares_several_facts_in_a_call() {
     let model = model().knows(MOVES, "home", "Oslo", "User lives in Oslo.").knows(
         MOVES,
         "rent",
@@ -315,7 +315,7 @@ fn how_many_facts_one_call_compares_is_a_setting() {
     );
     let mut scene = Scene::start(model);
     assert_eq!(calls_for_two(&mut scene, "by default"), 2);
-    run(&mut scene.client, "SET memory_agent.reconcile_batch = 2");
+    trust_llm(&mut scene.client);
     assert_eq!(calls_for_two(&mut scene, "in one"), 1);
 }
 

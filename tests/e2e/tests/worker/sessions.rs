@@ -2,7 +2,7 @@
 
 use crate::scene::Scene;
 use memory_agent_e2e::llm::{Call, Document, Purpose, ScriptedModel};
-use memory_agent_e2e::memory::{recalled_texts, run, value, values};
+use memory_agent_e2e::memory::{recalled_texts, run, trust_llm, value, values};
 use memory_agent_e2e::{Json, Uuid, json};
 
 const CITIES: [&str; 8] = ["Rome", "Oslo", "Quito", "Lima", "Turin", "Porto", "Ghent", "Basel"];
@@ -119,12 +119,10 @@ fn what_concerns_another_fact_is_not_changed() {
         });
         json!({"facts": facts.collect::<Vec<_>>()})
     };
-    let settings = [
-        ("memory_agent.reconcile_batch", "8"),
-        ("memory_agent.replacement_check", "off"),
-        ("memory_agent.ungrounded_facts", "accept"),
-    ];
+    let settings = [("memory_agent.ungrounded_facts", "accept")];
     let mut scene = Scene::with_settings(model, &settings);
+    // So that both facts of a turn are compared in one call.
+    trust_llm(&mut scene.client);
     say(&mut scene, "monday", "Anne pays 900 euros.");
     say(&mut scene, "tuesday", "Anne pays 950 euros, that is the rent.");
     let reconciled = |call: &&Call| call.purpose() == Purpose::Reconcile;

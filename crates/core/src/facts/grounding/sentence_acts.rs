@@ -109,7 +109,7 @@ impl Sentence<'_> {
         self.words.iter().any(|word| word.is_in(list))
     }
 
-    /// Whether it names the user by "I" or "my"; "me" is whom the assistant is to serve.
+    /// Whether it names the user by "I" or "my"; "me" is the person that the assistant serves.
     pub fn is_personal(&self) -> bool {
         self.words.iter().any(|word| {
             (word.is_in(List::FirstPerson) || word.is_in(List::Own))

@@ -1,18 +1,18 @@
-//! Of whom a source says something: the user, or another person. English.
+//! The person that a source is about: the user or another one. English.
 
 use std::collections::HashMap;
 
 use super::polarity::content;
 use super::words::{List, Word, stem};
 
-/// Of whom a source says each word.
+/// The person that each word of a source is about.
 #[derive(Clone, Copy, Default)]
 struct Of {
     user: bool,
     other: bool,
 }
 
-/// Whom the clauses of a source are about.
+/// The people that the clauses of a source are about.
 #[derive(Default)]
 pub(super) struct Subjects {
     words: HashMap<String, Of>,
@@ -69,7 +69,7 @@ impl Subjects {
     }
 }
 
-/// Whom a clause is about, if it says so.
+/// The person that a clause is about, if it says so.
 fn subject(clause: &[Word<'_>]) -> Option<Of> {
     let name = |at: usize| clause.get(at).map_or("", |word| word.folded.as_str());
     if clause.iter().any(|word| word.is_in(List::FirstPerson)) {
@@ -113,7 +113,7 @@ fn is_reflexive(statement: &[Word<'_>]) -> bool {
     }) && is_of_user(statement, &[])
 }
 
-/// Whom a statement is about: the user alone, or one of their people alone.
+/// The person that a statement is about: the user alone, or one of their people alone.
 fn told_about(statement: &[Word<'_>], speaker: &[String]) -> Option<Of> {
     let first = statement.iter().find(|word| word.folded != "the")?;
     let is_user = first.folded == "user" || speaker.contains(&first.folded);

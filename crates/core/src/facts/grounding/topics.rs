@@ -127,7 +127,7 @@ fn has(words: &[Word<'_>], folded: &str) -> bool {
     words.iter().any(|word| word.folded == folded)
 }
 
-/// Whether what somebody has is a person of whom the other statement does not speak.
+/// Whether what somebody has is a person that the other statement does not mention.
 fn names_a_person(owned: &[Word<'_>], other: &[Word<'_>]) -> bool {
     let owned = &owned[..owned.len().min(LONGEST)];
     let is_known = |word: &Word<'_>| {

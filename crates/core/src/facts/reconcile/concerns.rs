@@ -49,7 +49,7 @@ const ARTICLES: [&str; 32] = [
 ];
 
 /// Whether a fact of another conversation, `known`, may be repeated, replaced or ended by `new`: it is about the
-/// user, or names whom `new` begins with. A name is a word with a capital letter in both, in no other form, and in
+/// user, or names the person that `new` begins with. A name is a word with a capital letter in both, in no other form, and in
 /// one of them within the sentence, where only names have one (in German nouns too), or as an owner.
 #[must_use]
 pub fn concerns_both(new: &str, known: &str) -> bool {
@@ -69,7 +69,7 @@ pub fn is_about_user(fact: &str) -> bool {
     words.first().is_some_and(|word| begins_own(word)) || words.iter().any(is_user)
 }
 
-/// Whether both name whom `new` begins with.
+/// Whether both name the person that `new` begins with.
 fn shares_name(new: &str, known: &str) -> bool {
     let Some((name, is_owner)) = words(new).next().map(bare) else { return false };
     let lower = name.to_lowercase();

@@ -52,7 +52,7 @@ pub struct Deletion {
 /// - A fact is believed to be the same as a memory if that has most of its words, and bears out its
 ///   names, numbers, dates and negations; otherwise it is added. The repetition of a memory that is replaced goes into its
 ///   update, the repetition of one that ends is added.
-/// - A replacement with a text of its own is none if that has a name, a number or a date that neither
+/// - A replacement with a text of its own is rejected if that has a name, a number or a date that neither
 ///   the memory nor the fact has: the memory stays, and the fact is added. Of a text that denies what the
 ///   fact says, the fact takes the place.
 /// - The first fact that replaces a memory takes its place; others are added beside it, unless they

@@ -65,7 +65,7 @@ pub struct Removal {
 /// Turns actions into a plan that loses no prior fact the answer does not name.
 ///
 /// - A prior fact about which nothing is said stays.
-/// - An update to the same text is none. One to a statement that [cannot replace](can_replace) the prior
+/// - An update to the same text changes nothing. One to a statement that [cannot replace](can_replace) the prior
 ///   fact is an addition, and that fact stays.
 /// - A prior fact stays if what is added says the same as the one that is removed, and if none of the turns
 ///   that are to say so [can end](can_end) it. What a tool returned ends failures only.

@@ -58,7 +58,7 @@ pub trait Protocol: Send + Sync {
     /// Takes the data of an event, or a whole answer. What is neither is passed over.
     fn take(&self, answer: &mut Answer, data: &str) -> Stage;
 
-    /// The event with the memories in it; unchanged if it is none that can hold them.
+    /// The event with the memories in it; unchanged if it cannot hold them.
     ///
     /// # Errors
     /// The unchanged event.

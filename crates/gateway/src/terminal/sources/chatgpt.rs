@@ -15,7 +15,7 @@ const BRANCHES: &str = "messages of other branches";
 /// What was said in a conversation.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is invalid.
 pub fn read(chat: &Value, now: DateTime<Utc>) -> Result<Items, String> {
     // Older exports have both keys.
     let id = text(chat, "id").or_else(|| text(chat, "conversation_id"));

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// What was said in a conversation.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is invalid.
 pub fn read(chat: &Value, now: DateTime<Utc>) -> Result<Items, String> {
     let id = text(chat, "uuid").ok_or("missing field `uuid`")?;
     let messages = chat.get("chat_messages").and_then(Value::as_array);

@@ -1,6 +1,6 @@
 //! Settings of what runs: workers, the LLM, the model server and its models.
 
-use super::Values::{Address, Bool, Choice, Int, Real, Text};
+use super::Values::{Address, Bool, Choice, Int, Text};
 use super::{MAX_INT, Setting};
 
 pub const SETTINGS: &[Setting] = &[
@@ -73,13 +73,6 @@ pub const SETTINGS: &[Setting] = &[
         "40000",
         "user",
         Int(1, 100_000_000, ""),
-        "window::the_default_budget_is_the_context_less_its_margin",
-    ),
-    (
-        "context_margin",
-        "0.05",
-        "user",
-        Real(0.0, 0.9),
         "window::the_default_budget_is_the_context_less_its_margin",
     ),
     ("audit_key_file", "", "sighup", Text, "window::summaries_are_signed_with_the_audit_key"),

@@ -1,6 +1,6 @@
 //! Settings of what is stored and of what is made of it: facts, summaries, archives.
 
-use super::Values::{Bool, Choice, Int, Real, Text};
+use super::Values::{Bool, Choice, Int, Text};
 use super::{MAX_INT, Setting};
 
 pub const SETTINGS: &[Setting] = &[
@@ -33,27 +33,6 @@ pub const SETTINGS: &[Setting] = &[
         "user",
         Int(0, MAX_INT, "s"),
         "ingest::a_gap_in_event_time_ends_an_episode",
-    ),
-    (
-        "episode_close_on_tool_result",
-        "on",
-        "user",
-        Bool,
-        "ingest::a_tool_result_ends_its_own_episode",
-    ),
-    (
-        "episode_topic_similarity",
-        "0",
-        "user",
-        Real(0.0, 1.0),
-        "ingest::another_topic_ends_an_episode_when_asked_for",
-    ),
-    (
-        "dedup_similarity",
-        "-1",
-        "user",
-        Real(-1.0, 1.0),
-        "facts::a_calibrated_threshold_decides_unless_one_is_set",
     ),
     ("max_entries", "500", "sighup", Int(0, MAX_INT, ""), "ingest::default_ttl_and_max_entries"),
     ("default_ttl", "0", "sighup", Int(0, MAX_INT, "s"), "ingest::default_ttl_and_max_entries"),
@@ -99,7 +78,6 @@ pub const SETTINGS: &[Setting] = &[
         Choice(&["session", "global"]),
         "worker::extraction_can_be_off_and_facts_can_be_global",
     ),
-    ("max_facts_per_turn", "5", "user", Int(1, 20, ""), "worker::a_turn_gives_only_so_many_facts"),
     (
         "extraction_batch",
         "8",
@@ -123,21 +101,6 @@ pub const SETTINGS: &[Setting] = &[
     ),
     ("statement_check", "off", "user", Bool, "worker::the_statement_check_is_a_setting"),
     (
-        "replacement_check",
-        "auto",
-        "user",
-        Choice(&["auto", "on", "off"]),
-        "worker::whether_replacements_are_checked_is_a_setting",
-    ),
-    ("reconcile_similarity", "-1", "user", Real(-1.0, 1.0), "settings::reconcile_similarity"),
-    (
-        "reconcile_batch",
-        "0",
-        "user",
-        Int(0, 30, ""),
-        "worker::how_many_facts_one_call_compares_is_a_setting",
-    ),
-    (
         "reflection",
         "on",
         "user",
@@ -150,20 +113,6 @@ pub const SETTINGS: &[Setting] = &[
         "user",
         Int(1, 1000, ""),
         "reflection::what_counts_as_short_is_a_setting",
-    ),
-    (
-        "max_facts_per_episode",
-        "5",
-        "user",
-        Int(1, 100, ""),
-        "reflection::an_episode_gives_only_so_many_facts",
-    ),
-    (
-        "consolidation_similarity",
-        "-1",
-        "user",
-        Real(-1.0, 1.0),
-        "reflection::the_llm_is_shown_what_the_episode_may_concern",
     ),
     ("summarization", "on", "user", Bool, "summaries::when_sessions_are_summarised"),
     (
@@ -178,13 +127,6 @@ pub const SETTINGS: &[Setting] = &[
         "3000",
         "user",
         Int(200, 100_000, ""),
-        "summaries::how_much_goes_into_one_call",
-    ),
-    (
-        "summary_chunk_overlap",
-        "200",
-        "user",
-        Int(0, 10_000, ""),
         "summaries::how_much_goes_into_one_call",
     ),
     ("summary_model", "", "sighup", Text, "summaries::another_model_may_summarise"),
