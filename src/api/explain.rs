@@ -34,8 +34,8 @@ fn document(recalled: &Recalled) -> Value {
     let trace = &recalled.trace;
     json!({
         "mode": trace.search_mode,
-        "embedding": trace.embedding,
-        "reranking": trace.reranking,
+        "embedding": trace.embedding.to_string(),
+        "reranking": trace.reranking.to_string(),
         "ranking": trace.ranking,
         "recency_weight": trace.recency_weight,
         "milliseconds": {

@@ -9,6 +9,44 @@ use crate::store::search::candidate_details::{self, Detail};
 use memory_agent_core::rank::rerank_passage::passage;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use std::collections::HashMap;
+use std::fmt;
+
+/// The outcome of a question to a model. Its text is what `memory_explain` shows.
+#[derive(Debug, Default)]
+pub enum Asked {
+    /// No answer was wanted.
+    #[default]
+    Off,
+    /// The caller gave what the model would have said.
+    Given,
+    /// There is no model of this kind.
+    NoModel(&'static str),
+    /// It was not asked, for a reason that is no failure.
+    Skipped(String),
+    /// It answered, by name.
+    Answered(String),
+    /// It did not answer, or another question before went unanswered.
+    Failed(String),
+}
+
+impl Asked {
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => to.write_str("off"),
+            Self::Given => to.write_str("given"),
+            Self::NoModel(kind) => write!(to, "no {kind} model"),
+            Self::Skipped(reason) => write!(to, "skipped: {reason}"),
+            Self::Answered(model) => to.write_str(model),
+            Self::Failed(message) => write!(to, "failed: {message}"),
+        }
+    }
+}
 
 /// The query's embeddings: the given one, or computed; empty when that fails.
 pub fn query_embeddings(
@@ -17,7 +55,7 @@ pub fn query_embeddings(
     trace: &mut Trace,
 ) -> Vec<Vector> {
     let Some(model) = model else {
-        trace.embedding = "no embedding model".into();
+        trace.embedding = Asked::NoModel("embedding");
         return Vec::new();
     };
     let mut embeddings: Vec<Vector> = request.query_embedding.iter().cloned().collect();
@@ -26,16 +64,16 @@ pub fn query_embeddings(
         texts.insert(0, request.query.clone());
     }
     if texts.is_empty() {
-        trace.embedding = "given".into();
+        trace.embedding = Asked::Given;
         return embeddings;
     }
     match models::current().prepare(Some(model), Purpose::Query, texts, Vec::new()) {
         Ok(prepared) => {
             embeddings.extend(prepared.first_windows());
-            trace.embedding = model.name.clone();
+            trace.embedding = Asked::Answered(model.name.clone());
         }
         Err(failure) => {
-            trace.embedding = format!("failed: {}", failure.message);
+            trace.embedding = Asked::Failed(failure.message.clone());
             trace.failures.push(failure);
         }
     }
@@ -56,19 +94,19 @@ pub fn rerank(
     trace: &mut Trace,
 ) -> PgResult<Option<Vec<f32>>> {
     let Some(model) = model else {
-        trace.reranking = if request.rerank { "no rerank model" } else { "off" }.into();
+        trace.reranking = if request.rerank { Asked::NoModel("rerank") } else { Asked::Off };
         return Ok(None);
     };
     let order = &order[..order.len().min(request.chosen.rerank_rows)];
     let skipped = if request.query.trim().is_empty() {
-        Some("skipped: no query text".to_owned())
+        Some(Asked::Skipped("no query text".to_owned()))
     } else if request.query.chars().count() > LONGEST_RERANKED_QUERY {
-        Some(format!("skipped: query longer than {LONGEST_RERANKED_QUERY} characters"))
+        Some(Asked::Skipped(format!("query longer than {LONGEST_RERANKED_QUERY} characters")))
     } else if details.is_empty() {
-        Some("skipped: no candidates".to_owned())
+        Some(Asked::Skipped("no candidates".to_owned()))
     } else {
         let outage = trace.failures.iter().find(|failure| failure.is_outage);
-        outage.map(|outage| format!("failed: {}", outage.message))
+        outage.map(|outage| Asked::Failed(outage.message.clone()))
     };
     if let Some(reason) = skipped {
         trace.reranking = reason;
@@ -78,7 +116,7 @@ pub fn rerank(
     let (places, documents): (Vec<usize>, Vec<String>) = read.into_iter().unzip();
     match models::current().rerank(model, &request.query, documents, false) {
         Ok(Some(logits)) => {
-            trace.reranking = model.name.clone();
+            trace.reranking = Asked::Answered(model.name.clone());
             trace.reranked = logits.len();
             let mut of_details = vec![f32::NAN; details.len()];
             for (place, logit) in places.into_iter().zip(logits) {
@@ -88,11 +126,11 @@ pub fn rerank(
         }
         // Under load that is how it should be: no message of each call.
         Ok(None) => {
-            trace.reranking = "skipped: the reranker is busy".to_owned();
+            trace.reranking = Asked::Skipped("the reranker is busy".to_owned());
             Ok(None)
         }
         Err(failure) => {
-            trace.reranking = format!("failed: {}", failure.message);
+            trace.reranking = Asked::Failed(failure.message.clone());
             trace.failures.push(failure);
             Ok(None)
         }

@@ -12,6 +12,7 @@ mod token_budget;
 
 use crate::memory::prelude::*;
 use crate::memory::recall::echo::Untold;
+use crate::memory::recall::inference::Asked;
 use crate::memory::recall::pool::{LeftOut, Member, Pool, fuse_pool};
 use crate::memory::recall::request::{Arguments, Request};
 use crate::memory::scope::active_model;
@@ -35,8 +36,8 @@ use std::time::Instant;
 #[derive(Default)]
 pub struct Trace {
     pub times: Times,
-    pub embedding: String,
-    pub reranking: String,
+    pub embedding: Asked,
+    pub reranking: Asked,
     /// Rows that were reranked.
     pub reranked: usize,
     pub search_mode: &'static str,
@@ -173,12 +174,11 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
     let logits = inference::rerank(request, reranker.as_ref(), &details, &order, &mut trace)?;
     trace.times.rerank = milliseconds(started);
     if let Some(first) = trace.failures.first() {
-        let without =
-            match (trace.embedding.starts_with("failed"), logits.is_none() && request.rerank) {
-                (true, true) => "recall goes on with words only, without reranking",
-                (true, false) => "recall goes on with words only",
-                (false, _) => "recall goes on without reranking",
-            };
+        let without = match (trace.embedding.has_failed(), logits.is_none() && request.rerank) {
+            (true, true) => "recall goes on with words only, without reranking",
+            (true, false) => "recall goes on with words only",
+            (false, _) => "recall goes on without reranking",
+        };
         first.warn(without);
     }
 

@@ -32,7 +32,6 @@ fn passages(name: &'static str) -> Client {
 #[test]
 fn reranking_moves_the_answer_up() {
     let mut client = passages("rerank_order");
-    weighted(&mut client);
     let reranked = recalled_texts(&mut client, QUESTION);
     let retrieved = recalled_texts(&mut client, &format!("{QUESTION}, rerank => false"));
     assert_ne!(retrieved, reranked, "the reranker did nothing");

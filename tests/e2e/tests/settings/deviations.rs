@@ -87,7 +87,7 @@ score_threshold | chat recall | its effect; 0, where nothing is to be dropped
 secret_phrases | secrets | its effect
 secrets | secrets | its effect
 session_recall | chat context recall worker | its effect, and tests whose sessions are to know nothing of each other
-stale_sources | context recall reflection worker | its effect, and its counterpart in prompts
+stale_sources | context recall reflection worker window | its effect, and its counterpart in prompts; in window, an enum among the settings shown
 statement_check | worker | its effect
 summarization | erase gateway summaries window worker | off, where a test is about facts or proxied chats and counts calls of the LLM; on, where an erasure has to find summaries; its effect
 summary_chunk_tokens | summaries window | its effect, and texts of a few sentences with several chunks
