@@ -33,7 +33,7 @@ fn sessions_of_an_older_version_stay_apart() {
             "SELECT settings FROM memory_agent.agents WHERE user_id = '*' AND agent_id = 'default'";
         run(
             &mut client,
-            "SELECT memory_configure(settings => '{\"freshness_boost\": false}', user_id => '*')",
+            "SELECT memory_configure(settings => '{\"auto_detect_markers\": false}', user_id => '*')",
         );
         ingest(&mut client, "monday", MONDAY);
         assert!(!is_told(&mut client), "{version}: as it was");
@@ -42,7 +42,7 @@ fn sessions_of_an_older_version_stay_apart() {
         update(&mut client);
         assert_eq!(
             value::<Json>(&mut client, stored, &[]),
-            json!({"freshness_boost": false, "session_recall": "session"})
+            json!({"auto_detect_markers": false, "session_recall": "session"})
         );
         assert!(!is_told(&mut client), "{version}");
         let found = status(&mut client).join("");

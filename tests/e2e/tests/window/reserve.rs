@@ -123,10 +123,10 @@ fn the_default_budget_is_the_context_less_its_margin() {
     let whole = prompt_tokens(&mut client, "s");
     assert_eq!(reserve(&mut client, "'s'"), (whole, whole, 0, 0), "38,000 is more than enough");
     // A twentieth stays free.
-    let limit = whole * 20 / 19 + 1;
-    run(&mut client, &format!("SET memory_agent.context_limit = {limit}"));
+    let limit = |budget: i64| budget * 20 / 19 + 1;
+    run(&mut client, &format!("SET memory_agent.context_limit = {}", limit(whole)));
     assert_eq!(reserve(&mut client, "'s'"), (whole, whole, 0, 0));
-    run(&mut client, &format!("SET memory_agent.context_limit = {}", limit / 2));
+    run(&mut client, &format!("SET memory_agent.context_limit = {}", limit(whole / 2)));
     let (_, after, _, dropped) = reserve(&mut client, "'s', summarize => NULL");
     assert!(after <= whole / 2 && after > whole / 2 - 2 * (whole / 10), "{after} of {whole}");
     assert_eq!(dropped, 5);
