@@ -3,6 +3,7 @@
 use crate::reader::{Reader, read};
 use crate::{database, gateway};
 use memory_agent_e2e::memory::run;
+use memory_agent_e2e::{Browser, json};
 
 /// Where each of these stands in a text, which has all of them.
 #[track_caller]
@@ -70,6 +71,20 @@ fn words_are_found_in_all_facts_and_the_page_says_what_is_not() {
     let link = "<a class=\"clear\" href=\"/ui/search?q=ferry+%26+zanzibar\">Search everything, with reasons</a>";
     assert!(page.contains(link), "{page}");
     assert!(!reader.page("/ui").contains("with reasons"));
+    // What is said is long, and covered by nothing.
+    let browser = Browser::start();
+    for width in [390, 1200] {
+        let metrics =
+            json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
+        browser.devtools("Emulation.setDeviceMetricsOverride", &metrics);
+        browser.open(&format!("http://{}/ui?q=ferry+zanzibar", gateway.address()));
+        let covered = "const text = document.createRange(); \
+                       text.selectNodeContents(document.querySelector('#count')); \
+                       const button = document.querySelector('.add summary').getBoundingClientRect(); \
+                       return [...text.getClientRects()].some(line => line.right > button.left && \
+                              line.bottom > button.top && line.top < button.bottom)";
+        assert_eq!(browser.run(covered), false, "{width}");
+    }
 }
 
 #[test]
