@@ -2,7 +2,7 @@
 //! and searched by its chunks, which recall returns like any other memory.
 
 use crate::api::prelude::*;
-use crate::api::search_archive::check_limit;
+use crate::api::search_archive::{IN_THE_VIEW, check_limit};
 use crate::memory::changes::documents::{Document, check_title, check_type, singular};
 use crate::memory::texts::secrets;
 use crate::memory::texts::turn::check_metadata;
@@ -52,7 +52,7 @@ fn memory_list_documents(
     user_id: Option<String>,
 ) -> PgResult<Rows<Listed>> {
     let caller = identity::resolve(user_id.as_deref(), None, Level::Reader)?;
-    let limit = check_limit(limit, DEFAULT_LISTED)?;
+    let limit = check_limit("limit", limit, DEFAULT_LISTED, IN_THE_VIEW)?;
     roles::read_as_owner(|spi| {
         archives::list(spi, &caller.visible(), doc_type.as_deref().map(singular), i64::from(limit))
     })

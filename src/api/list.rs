@@ -7,6 +7,8 @@ use crate::store::changes::listing::{self, Kind, Listed, Wanted};
 
 /// Entries on a page where the call does not say how many.
 const DEFAULT_LISTED: i32 = 50;
+/// How one gets more than fit on a page.
+const NEXT_PAGE: &str = "from_at and from_id of its last entry bring the next page.";
 
 #[pg_extern(sql = false)]
 fn memory_list(
@@ -37,7 +39,7 @@ fn memory_list(
         agent_id: caller.agent_id.clone().filter(|_| caller.agent_is_explicit),
         from: from_at.map(|at| (at, from_id)),
         oldest_first: oldest_first.unwrap_or(false),
-        limit: check_limit(limit, DEFAULT_LISTED)?,
+        limit: check_limit("limit", limit, DEFAULT_LISTED, NEXT_PAGE)?,
     };
     let users = match own_only {
         Some(true) => vec![caller.user_id.clone()],

@@ -11,6 +11,8 @@ use serde_json::json;
 
 /// What a search finds when no limit is given, and the most that it may be asked for.
 const DEFAULT_LIMIT: i32 = 5;
+/// Where all documents and archived conversations are.
+pub const IN_THE_VIEW: &str = "The view memory_archives has all of them.";
 
 #[pg_extern(sql = false)]
 fn memory_search_archive(
@@ -36,7 +38,7 @@ fn memory_search_archive(
     let caller = identity::resolve(user_id.as_deref(), agent_id.as_deref(), Level::Reader)?;
     let arguments = Arguments {
         query,
-        top_k: Some(check_limit(top_k, DEFAULT_LIMIT)?),
+        top_k: Some(check_limit("top_k", top_k, DEFAULT_LIMIT, IN_THE_VIEW)?),
         filter,
         archives,
         except_session: exclude_session.map(|session| (caller.agent().to_owned(), session)),
@@ -50,13 +52,16 @@ fn memory_search_archive(
     ))
 }
 
-/// The most rows that a search or list may return.
-pub fn check_limit(limit: Option<Whole>, default: i32) -> PgResult<i32> {
+/// The most rows that a search or list may return, by the argument of that name; `instead` says how one gets more.
+pub fn check_limit(name: &str, limit: Option<Whole>, default: i32, instead: &str) -> PgResult<i32> {
     match limit.map_or(default, |rows| rows.0) {
-        limit if limit > MAX_LISTED => Err(Error::invalid(
-            format!("limit must be at most {MAX_LISTED}"),
-            "Read memory_agent.archives to see everything.",
+        limit if limit < 0 => Err(Error::invalid(
+            format!("{name} is negative"),
+            format!("0 returns nothing; leave it out for {default}."),
         )),
-        limit => Ok(limit.max(0)),
+        limit if limit > MAX_LISTED => {
+            Err(Error::invalid(format!("{name} must be at most {MAX_LISTED}"), instead))
+        }
+        limit => Ok(limit),
     }
 }

@@ -5,6 +5,8 @@ use zip::ZipArchive;
 
 /// How a ZIP archive begins.
 pub const ZIP: &[u8] = b"PK\x03\x04";
+/// How a file begins that is compressed with gzip.
+pub const GZIP: &[u8] = &[0x1f, 0x8b];
 
 /// Hands out those files of an archive whose names are wanted.
 ///

@@ -9,7 +9,7 @@ use crate::memory::context::tokens::TokenCounter;
 use crate::memory::llm::{self, Llm, Question};
 use crate::memory::prelude::*;
 use crate::memory::recall::echo::Why;
-use crate::memory::recall::request::Arguments;
+use crate::memory::recall::request::{Arguments, check_top_k};
 use crate::pg::error::warn;
 use crate::settings::{Effective, MemoryMessage};
 use crate::store::changes::erasures::Erasures;
@@ -81,8 +81,9 @@ pub struct Put {
 /// budget has room. Without memories and summary, or when none are wanted, nothing changes.
 ///
 /// # Errors
-/// 22023 when the messages alone are over the budget.
+/// 22023 when the messages alone are over the budget, or for a number of memories that nobody can mean.
 pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
+    check_top_k(wanted.top_k)?;
     let seen = body.take_seen();
     let (settings, recall) = (&wanted.settings.prompts, &wanted.settings.recall);
     let tokens = TokenCounter::new(settings);
@@ -96,9 +97,13 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
             "Send fewer or shorter messages, or raise token_budget or memory_agent.context_limit.",
         ));
     }
-    let Some(message) = messages.latest_text() else { return Ok(Put::default()) };
+    if wanted.top_k.unwrap_or(recall.default_top_k) <= 0 {
+        return Ok(Put::default());
+    }
+    let message = messages.latest_text().unwrap_or_default();
     let original = augment::original_message(&message);
-    if wanted.top_k.unwrap_or(recall.default_top_k) <= 0 || original.trim().is_empty() {
+    if original.trim().is_empty() {
+        notice!("no message of the user has a text, so no memories are added");
         return Ok(Put::default());
     }
     let rewrites = if settings.query_rewrite {

@@ -173,18 +173,7 @@ impl Arguments {
             }
             budget => budget.map(|budget| budget as u32),
         };
-        if self.top_k.is_some_and(|top_k| top_k < 0) {
-            return Err(Error::invalid(
-                "top_k is negative",
-                "0 returns nothing; leave it out for memory_agent.default_top_k.",
-            ));
-        }
-        if self.top_k.is_some_and(|top_k| top_k > MAX_TOP_K) {
-            return Err(Error::invalid(
-                format!("top_k must be at most {MAX_TOP_K}"),
-                "Read memory_entries to see everything.",
-            ));
-        }
+        check_top_k(self.top_k)?;
         // With a budget and no top_k, the budget alone cuts the ranked candidates.
         let top_k = match (self.top_k, token_budget) {
             (Some(top_k), _) => Some(top_k),
@@ -242,6 +231,24 @@ impl Arguments {
 
 fn strings(values: Option<Vec<Option<String>>>) -> PgResult<Option<Vec<String>>> {
     values.map(crate::pg::sql_types::without_nulls).transpose()
+}
+
+/// The number of rows that is asked for.
+///
+/// # Errors
+/// 22023 for one that nobody can mean.
+pub fn check_top_k(top_k: Option<i32>) -> PgResult<()> {
+    match top_k {
+        Some(top_k) if top_k < 0 => Err(Error::invalid(
+            "top_k is negative",
+            "0 returns nothing; leave it out for memory_agent.default_top_k.",
+        )),
+        Some(top_k) if top_k > MAX_TOP_K => Err(Error::invalid(
+            format!("top_k must be at most {MAX_TOP_K}"),
+            "Read memory_entries to see everything.",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Rows for the cross-encoder, in the range of the setting.

@@ -71,6 +71,12 @@ pub struct DatabaseError {
 }
 
 impl DatabaseError {
+    /// Whether it refused what was sent for what that is: a wrong value (22), one in the place of another, or one that
+    /// may not be there (23), or one that is too large (54). Any other refusal would be the same for all.
+    pub fn is_about_what_was_sent(&self) -> bool {
+        ["22", "23", "54"].iter().any(|class| self.code.starts_with(class))
+    }
+
     /// What to do, for a person who may read what the database says. What PostgreSQL itself refuses lacks a level.
     pub fn advice(&self) -> Option<&str> {
         const NO_LEVEL: &str = "Grant its role a level: SELECT memory_grant('ROLE').";

@@ -4,13 +4,16 @@
 use super::fact_rows::{Around, forms, row, source_ids};
 use super::first_steps;
 use super::frame::{Here, form_token};
-use super::known::{Choices, Chosen, Counted, Known, NEAREST, Sort, known, next_page, time_range};
+use super::known::{
+    Choices, Chosen, Counted, Known, MEANT, NEAREST, Sort, known, next_page, time_range,
+};
 use super::notice::notice;
 use super::opening::{Openings, name_of};
 use super::parts::{self, count};
 use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, Entry, Event};
 use maud::{Markup, html};
+use memory_agent_core::facts::reconcile::is_about_user;
 use std::collections::HashMap;
 
 /// `GET /ui`.
@@ -80,7 +83,7 @@ fn toolbar(
     now: &str,
 ) -> Markup {
     let plain = |value: &str| value.to_owned();
-    let usual = if chosen.words.is_some() { "Best first" } else { "Newest first" };
+    let usual = if chosen.words.is_some() { "Best first" } else { "About you first" };
     html! {
         form.find method="get" action="/ui" data-live="#count, #known, #when, #back" role="search" {
             div.box {
@@ -101,17 +104,24 @@ fn toolbar(
                 label.hidden for="sort" { "Order" }
                 select.chip #sort name="sort" {
                     option value="" selected[chosen.sort == Sort::Usual] { (usual) }
-                    @if chosen.words.is_some() { option value="newest" selected[chosen.sort == Sort::Newest] { "Newest first" } }
+                    option value="newest" selected[chosen.sort == Sort::Newest] { "Newest first" }
                     option value="oldest" selected[chosen.sort == Sort::Oldest] { "Oldest first" }
                 }
                 (time_pill(range, chosen.as_of.as_deref()))
                 span #back {
                     @if chosen.as_of.is_some() { a.clear href=(now) { "Back to now" } }
                     @if chosen.narrows() { a.clear href="/ui" { "Clear all" } }
+                    @if let Some(words) = &chosen.words { a.clear href=(search_path(words, chosen.as_of.as_deref())) { "Search everything, with reasons" } }
                 }
             }
         }
     }
+}
+
+/// The search for the same words in everything, which says why.
+fn search_path(words: &str, as_of: Option<&str>) -> String {
+    let path = format!("/ui/search?q={}", parts::encoded(words));
+    as_of.map_or(path.clone(), |at| format!("{path}&as_of={}", parts::encoded(at)))
 }
 
 fn choice(
@@ -173,6 +183,9 @@ fn told(known: &Known, chosen: &Chosen) -> Markup {
         } @else if let Some((of, are_more)) = known.of {
             @if chosen.narrows() {
                 (count(facts, "fact", "facts")) " of " @if are_more { "more than " } (of) "."
+                @if are_more && chosen.words.is_some() {
+                    " Beyond the newest " (of) ", up to " (MEANT) " are found, by whole words and by meaning."
+                }
             } @else if are_more { "More than " (of) " facts." }
             @else { (count(of as usize, "fact", "facts")) "." }
         }
@@ -205,7 +218,8 @@ fn further(chosen: &Chosen) -> &'static str {
 fn list(asked: &Asked, known: &Known, chosen: &Chosen, around: &Around) -> Markup {
     let (said, meant) = known.facts.split_at(known.facts.len() - known.meant);
     let rows =
-        |facts: &[Entry]| html! { ul.facts { @for fact in facts { (row(asked, fact, around)) } } };
+        |facts: &[&Entry]| html! { ul.facts { @for fact in facts { (row(asked, fact, around)) } } };
+    let all = |facts| rows(&Vec::from_iter(facts));
     let month = |fact: &Entry| {
         parts::day(&fact.created_at).split_once(' ').map(|(_, month)| month.to_owned())
     };
@@ -215,16 +229,33 @@ fn list(asked: &Asked, known: &Known, chosen: &Chosen, around: &Around) -> Marku
             @for group in known.facts.chunk_by(|left, right| month(left) == month(right)) {
                 section.month {
                     h2 { (month(&group[0]).unwrap_or_default()) }
-                    (rows(group))
+                    (rows(&in_order(asked.user_id(), group, chosen.sort)))
                 }
             }
         } @else {
-            @if !said.is_empty() { (rows(said)) }
+            @if !said.is_empty() { (all(said)) }
             @if !meant.is_empty() {
-                section.month { h2 { "With a similar meaning" } (rows(meant)) }
+                section.month { h2 { "With a similar meaning" } (all(meant)) }
             }
         }
     }
+}
+
+/// The facts of a month: in the usual order those about the user come before others.
+fn in_order<'a>(user: &str, facts: &'a [Entry], sort: Sort) -> Vec<&'a Entry> {
+    let is_first = |fact: &&Entry| sort != Sort::Usual || is_about(user, fact);
+    let (mut first, others): (Vec<&Entry>, Vec<&Entry>) = facts.iter().partition(is_first);
+    first.extend(others);
+    first
+}
+
+/// Whether a fact is about the user, whom facts call so or by name.
+fn is_about(user: &str, fact: &Entry) -> bool {
+    let first = fact.content.split_whitespace().next().unwrap_or_default();
+    let name = first.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let name = name.strip_suffix("'s").or_else(|| name.strip_suffix("’s")).unwrap_or(name);
+    let is_named = name.to_lowercase() == user.to_lowercase();
+    !fact.is_shared && (is_named || is_about_user(&fact.content))
 }
 
 /// The form for something new.

@@ -62,8 +62,8 @@ fn body(asked: &Asked, counts: &Counts, report: Option<Markup>) -> Markup {
             h2 #import { "Import" }
             p {
                 "Conversations of ChatGPT, Claude or Claude Code, memories of mem0 or of the MCP memory server, JSON \
-                 lines, or an export of this page. Choose the ZIP archive as it was delivered, or single files. What \
-                 is there already stays as it is."
+                 lines, or an export of this page. Choose the ZIP archive as it was delivered, or single files, also \
+                 compressed with gzip. What is there already stays as it is."
             }
             form.import method="post" action="/ui/import" enctype="multipart/form-data" data-import="/ui/import/preview"
                 data-progress="/ui/import/progress" {
@@ -71,7 +71,7 @@ fn body(asked: &Asked, counts: &Counts, report: Option<Markup>) -> Markup {
                 label.drop for="files" {
                     b { "Files" }
                     span.muted data-drop hidden { "Drop them here, or click to choose." }
-                    input #files type="file" name="files" accept=".md,.zip,.json,.jsonl" multiple required;
+                    input #files type="file" name="files" accept=".md,.zip,.json,.jsonl,.gz" multiple required;
                 }
                 div #preview role="status" {}
                 label.check {

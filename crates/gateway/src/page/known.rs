@@ -18,7 +18,7 @@ const READ: i64 = 500;
 /// Most facts that are shown of a time, or that are not verified: those that are nearest to the question.
 pub const NEAREST: i64 = 100;
 /// Facts that are found by their meaning.
-const MEANT: i64 = 30;
+pub const MEANT: i64 = 30;
 /// What is less probable to have to do with the words is not shown.
 const LEAST: f64 = 0.05;
 /// The question when the visitor gives none.
@@ -246,28 +246,37 @@ async fn by_time(asked: &Asked, chosen: &Chosen) -> Result<Known, Trouble> {
     Ok(Known { facts, meant: 0, next, of, choices: choices.unwrap_or_default() })
 }
 
-/// The facts with these words, or parts of words, among the newest ones; then those of all that have to do with them.
+/// Whether all words that are sought, or parts of words, are in texts.
+fn says(texts: &str) -> String {
+    format!(
+        "NOT EXISTS (SELECT FROM sought w WHERE strpos(lower(concat_ws(' ', {texts})), w.word) = 0)"
+    )
+}
+
+/// The facts with these words, or parts of words, among the newest ones; those with these words among all; then those
+/// of all that have to do with them.
 async fn found(asked: &Asked, chosen: &Chosen, words: &str) -> Result<Known, Trouble> {
+    let (fact_says, found_says) = (says("e.content, e.fact_key"), says("r.content"));
     let sql = format!(
         "WITH {NEAR}, sought AS (SELECT w.word FROM regexp_split_to_table(lower($11), '\\s+') w (word) \
                                   WHERE w.word <> ''), \
          said AS MATERIALIZED ( \
              SELECT e.id FROM near e \
-              WHERE {FITS} AND NOT EXISTS (SELECT FROM sought w \
-                    WHERE strpos(lower(concat_ws(' ', e.content, e.fact_key)), w.word) = 0) \
+              WHERE {FITS} AND {fact_says} \
               ORDER BY e.created_at DESC, e.id DESC LIMIT {PAGE}), \
          meant AS MATERIALIZED ( \
-             SELECT r.id, r.place FROM memory_recall($11, kinds => '{{fact}}', top_k => {MEANT}, rerank => false, \
-                        filter => $12) WITH ORDINALITY r (id, kind, role, content, score, relevance, similarity, \
-                        lexical, recency, markers, token_count, session_id, episode_id, metadata, created_at, place) \
-              WHERE r.relevance >= {LEAST} AND NOT EXISTS (SELECT FROM said s WHERE s.id = r.id)), \
+             SELECT r.id, CASE WHEN {found_says} THEN 0 ELSE r.place END AS rank \
+               FROM memory_recall($11, kinds => '{{fact}}', top_k => {MEANT}, rerank => false, filter => $12) \
+                    WITH ORDINALITY r (id, kind, role, content, score, relevance, similarity, lexical, recency, \
+                                       markers, token_count, session_id, episode_id, metadata, created_at, place) \
+              WHERE (r.relevance >= {LEAST} OR {found_says}) AND NOT EXISTS (SELECT FROM said s WHERE s.id = r.id)), \
          by_meaning AS MATERIALIZED ( \
-             SELECT e.*, m.place FROM meant m, LATERAL memory_list(id => m.id, user_id => $1) e WHERE {FITS}) \
+             SELECT e.*, m.rank FROM meant m, LATERAL memory_list(id => m.id, user_id => $1) e WHERE {FITS}) \
          SELECT jsonb_build_object( \
              'facts', (SELECT coalesce(jsonb_agg(to_jsonb(f) - 'rank' ORDER BY f.rank, f.created_at DESC, f.id DESC), '[]') FROM ( \
                           SELECT 0 AS rank, {COLUMNS} FROM near e JOIN said s ON s.id = e.id \
-                          UNION ALL SELECT e.place, {COLUMNS} FROM by_meaning e) f), \
-             'meant', (SELECT count(*) FROM by_meaning), \
+                          UNION ALL SELECT e.rank, {COLUMNS} FROM by_meaning e) f), \
+             'meant', (SELECT count(*) FROM by_meaning e WHERE e.rank > 0), \
              'read', (SELECT count(*) FROM near), 'choices', {CHOICES})"
     );
     let (user, read, newest) = (asked.user_id(), READ + 1, false);

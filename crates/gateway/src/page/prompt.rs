@@ -147,14 +147,17 @@ async fn told(
     message: &str,
     budget: Option<i64>,
 ) -> Result<Told, Trouble> {
+    // What an agent or a session has of its own counts, not what the connection has.
     let sql = format!(
         "WITH told AS MATERIALIZED ( \
-                   SELECT memory_context($2, $3, token_budget => $4, user_id => $1) AS context) \
+                   SELECT memory_context($2, $3, token_budget => $4, user_id => $1) AS context, \
+                          memory_configure(session_id => $2, user_id => $1) -> 'settings' AS settings) \
                SELECT jsonb_build_object('context', t.context, \
-                   'tokens', (SELECT jsonb_agg(memory_count_tokens(m.message ->> 'content') ORDER BY m.place) \
+                   'tokens', (SELECT jsonb_agg(memory_count_tokens(m.message ->> 'content', \
+                                                                   t.settings ->> 'prompt_tokenizer') ORDER BY m.place) \
                                 FROM jsonb_array_elements(t.context -> 'messages') WITH ORDINALITY m (message, place)), \
                    'budget', coalesce($4, {DEFAULT_TOKEN_BUDGET}), \
-                   'ranking', current_setting('memory_agent.ranking', true)) \
+                   'ranking', t.settings ->> 'ranking') \
                  FROM told t"
     );
     let user = asked.user_id();

@@ -211,7 +211,7 @@ impl From<&MemoryError> for Trouble {
             "42704" => StatusCode::NOT_FOUND,
             "42501" => StatusCode::FORBIDDEN,
             "23505" | "25006" | "42710" | "42809" | "55000" => StatusCode::CONFLICT,
-            code if code.starts_with("22") => StatusCode::BAD_REQUEST,
+            _ if said.is_about_what_was_sent() => StatusCode::BAD_REQUEST,
             code => {
                 let message = format!("The database could not do this: SQLSTATE {code}.");
                 return Self::new(StatusCode::INTERNAL_SERVER_ERROR, message);

@@ -13,7 +13,7 @@ use tokio_postgres::types::Type;
 /// Sessions on a page.
 const PAGE: usize = 30;
 /// Sessions whose titles are looked through, the latest first.
-const TITLES: i64 = 200;
+const TITLES: i64 = 1_000;
 /// Turns that a search finds.
 const FOUND: i64 = 50;
 /// Letters of a summary or a first line in the list.
@@ -55,9 +55,9 @@ const AROUND: &str = "summaries AS ( \
 /// What memory says.
 pub async fn list(asked: Asked) -> Result<Answer, Trouble> {
     let words = asked.query.get("q").map(str::trim).filter(|words| !words.is_empty());
-    let mut sessions = match words {
+    let Found { mut sessions, are_more } = match words {
         Some(words) => found(&asked, words).await?,
-        None => latest(&asked).await?,
+        None => Found { sessions: latest(&asked).await?, are_more: false },
     };
     let has_more = sessions.len() > PAGE;
     sessions.truncate(PAGE);
@@ -85,7 +85,9 @@ pub async fn list(asked: Asked) -> Result<Answer, Trouble> {
         div #listed {
             @if words.is_some() {
                 p.count-line role="status" {
-                    (count(sessions.len(), "session", "sessions")) ". " a.clear href="/ui/sessions" { "All sessions" }
+                    (count(sessions.len(), "session", "sessions")) ". "
+                    @if are_more { "Titles were looked for in the latest " (TITLES) " sessions, names and what was said in all. " }
+                    a.clear href="/ui/sessions" { "All sessions" }
                 }
             }
             @if sessions.is_empty() && words.is_some() {
@@ -94,12 +96,12 @@ pub async fn list(asked: Asked) -> Result<Answer, Trouble> {
                 (parts::empty("No sessions yet.", "Each conversation becomes one, by the name that its client gives it."))
             } @else if words.is_some() {
                 h2.hidden { "Found" }
-                (rows_of(&sessions, &openings))
+                (rows_of(&Vec::from_iter(&sessions), &openings))
             } @else {
                 @for group in sessions.chunk_by(|left, right| day(left) == day(right)) {
                     section.month {
                         h2 { (parts::on(&group[0].last_turn_at)) }
-                        (rows_of(group, &openings))
+                        (rows_of(&titled_first(group, &openings), &openings))
                     }
                 }
             }
@@ -134,8 +136,16 @@ async fn latest(asked: &Asked) -> Result<Vec<Session>, Trouble> {
     rows::read(&asked.rows(&sql, &params).await?)
 }
 
-/// The sessions with these words in their name, then those in which something like them was said.
-async fn found(asked: &Asked, words: &str) -> Result<Vec<Session>, Trouble> {
+/// What a search found.
+#[derive(Debug, Deserialize)]
+struct Found {
+    sessions: Vec<Session>,
+    /// Whether there are sessions whose titles were not looked through.
+    are_more: bool,
+}
+
+/// The sessions with these words in their name or title, then those in which something like them was said.
+async fn found(asked: &Asked, words: &str) -> Result<Found, Trouble> {
     let sql = format!(
         "WITH hits AS MATERIALIZED ( \
              SELECT r.session_id, min(r.place) AS place, (array_agg(r.content ORDER BY r.place))[1] AS line \
@@ -143,22 +153,24 @@ async fn found(asked: &Asked, words: &str) -> Result<Vec<Session>, Trouble> {
                     r (id, kind, role, content, score, relevance, similarity, lexical, recency, markers, \
                        token_count, session_id, episode_id, metadata, created_at, place) \
               WHERE r.session_id IS NOT NULL AND (r.relevance >= .05 OR r.lexical > 0) GROUP BY 1), \
-         recent AS MATERIALIZED ( \
-             SELECT s.session_id, s.agent_id FROM memory_sessions s WHERE s.user_id IN ($1, '*') \
-              ORDER BY s.last_turn_at DESC LIMIT $5), \
+         every AS MATERIALIZED ( \
+             SELECT {SESSION}, row_number() OVER (ORDER BY s.last_turn_at DESC, s.session_id, s.agent_id) AS age, \
+                    strpos(lower(s.session_id), lower($3)) > 0 AS is_named \
+               FROM memory_sessions s WHERE s.user_id IN ($1, '*')), \
          titled AS MATERIALIZED ( \
-             SELECT r.session_id, r.agent_id FROM recent r LEFT JOIN LATERAL memory_list( \
-                        r.session_id, 'turn', user_id => $1, agent_id => r.agent_id, oldest_first => true, \
-                        \"limit\" => 1) o ON true \
-              WHERE strpos(lower(concat_ws(' ', r.session_id, o.entry_metadata ->> 'title')), lower($3)) > 0), \
+             SELECT a.age FROM (SELECT * FROM every v WHERE v.age <= $5 AND NOT v.is_named OFFSET 0) a, \
+                    LATERAL memory_list(a.session_id, 'turn', user_id => $1, agent_id => a.agent_id, \
+                                        oldest_first => true, \"limit\" => 1) o \
+              WHERE strpos(lower(o.entry_metadata ->> 'title'), lower($3)) > 0), \
          shown AS MATERIALIZED ( \
-             SELECT {SESSION}, h.line, h.place, t.session_id IS NOT NULL AS is_titled \
-               FROM memory_sessions s LEFT JOIN hits h ON h.session_id = s.session_id \
-                    LEFT JOIN titled t ON t.session_id = s.session_id AND t.agent_id = s.agent_id \
-              WHERE s.user_id IN ($1, '*') AND (h.session_id IS NOT NULL OR t.session_id IS NOT NULL) \
-              ORDER BY is_titled DESC, h.place, s.last_turn_at DESC LIMIT $6), {AROUND} \
-         SELECT to_jsonb(f) FROM ( \
-             SELECT * FROM counted x ORDER BY x.is_titled DESC, x.place, x.last_turn_at DESC) f"
+             SELECT v.*, h.line, h.place, v.is_named OR t.age IS NOT NULL AS is_titled \
+               FROM every v LEFT JOIN hits h ON h.session_id = v.session_id LEFT JOIN titled t ON t.age = v.age \
+              WHERE h.session_id IS NOT NULL OR v.is_named OR t.age IS NOT NULL \
+              ORDER BY is_titled DESC, h.place, v.age LIMIT $6), {AROUND} \
+         SELECT jsonb_build_object( \
+             'sessions', (SELECT coalesce(jsonb_agg(to_jsonb(x) ORDER BY x.is_titled DESC, x.place, x.age), '[]') \
+                            FROM counted x), \
+             'are_more', (SELECT count(*) > $5 FROM every))"
     );
     let (user, limit) = (asked.user_id(), PAGE as i64);
     let params: [Param<'_>; 6] = [
@@ -169,10 +181,22 @@ async fn found(asked: &Asked, words: &str) -> Result<Vec<Session>, Trouble> {
         (&TITLES, Type::INT8),
         (&limit, Type::INT8),
     ];
-    rows::read(&asked.rows(&sql, &params).await?)
+    let found: Vec<Found> = rows::read(&asked.rows(&sql, &params).await?)?;
+    found.into_iter().next().ok_or_else(Trouble::nothing_here)
 }
 
-fn rows_of(sessions: &[Session], openings: &Openings) -> Markup {
+/// The sessions of a day: those with a title come first, which say by themselves what they are about.
+fn titled_first<'a>(sessions: &'a [Session], openings: &Openings) -> Vec<&'a Session> {
+    let has_title = |one: &&Session| {
+        let title = openings.title(&one.session_id, &one.agent_id);
+        title.is_some_and(|title| !title.trim().is_empty())
+    };
+    let (mut first, others): (Vec<&Session>, Vec<&Session>) = sessions.iter().partition(has_title);
+    first.extend(others);
+    first
+}
+
+fn rows_of(sessions: &[&Session], openings: &Openings) -> Markup {
     html! {
         ul.sessions {
             @for session in sessions {

@@ -1,5 +1,5 @@
-//! What a form sends: fields, and files, which may come packed in a ZIP archive. What is unpacked takes room as
-//! it comes, of what the bodies of all requests have.
+//! What a form sends: fields, and files, which may come packed in a ZIP archive or with gzip. What is unpacked takes
+//! room as it comes, of what the bodies of all requests have.
 
 use super::request::Trouble;
 use crate::archives;
@@ -7,6 +7,7 @@ use crate::terminal::is_conversations;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use bytes::Bytes;
+use flate2::bufread::MultiGzDecoder;
 use futures_util::stream;
 use std::convert::Infallible;
 use std::io::{Cursor, Read};
@@ -134,6 +135,11 @@ impl Files {
         if bytes.starts_with(archives::ZIP) {
             return self.unpack(&path, bytes);
         }
+        if bytes.starts_with(archives::GZIP) {
+            let broken = || Trouble::invalid(format!("{path} cannot be unpacked."));
+            let inner = path.strip_suffix(".gz").unwrap_or(&path).to_owned();
+            return self.pour(inner, MultiGzDecoder::new(bytes), broken);
+        }
         (self.take_room)(bytes.len())?;
         self.add(path, bytes.to_vec())
     }
@@ -158,19 +164,27 @@ impl Files {
             (false, false) => is_json(name),
         };
         archives::each_file(&mut archive, wanted, broken, |name, file| {
-            // What the archive says of the size may be wrong.
-            let mut text = Vec::new();
-            let mut file = file.take(most_bytes(&name) + 1);
-            loop {
-                let piece = file.by_ref().take(PIECE).read_to_end(&mut text);
-                let bytes = piece.map_err(|_| broken())?;
-                if bytes == 0 {
-                    break;
-                }
-                (self.take_room)(bytes)?;
-            }
-            self.add(name, text)
+            self.pour(name, file, broken)
         })
+    }
+
+    /// Adds a file as it is unpacked: what is said of its size beforehand may be wrong.
+    fn pour(
+        &mut self,
+        path: String,
+        file: impl Read,
+        broken: impl Fn() -> Trouble,
+    ) -> Result<(), Trouble> {
+        let mut text = Vec::new();
+        let mut file = file.take(most_bytes(&path) + 1);
+        loop {
+            let piece = file.by_ref().take(PIECE).read_to_end(&mut text);
+            let bytes = piece.map_err(|_| broken())?;
+            if bytes == 0 {
+                return self.add(path, text);
+            }
+            (self.take_room)(bytes)?;
+        }
     }
 
     fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<(), Trouble> {
@@ -272,6 +286,30 @@ mod tests {
         assert_eq!(fields.without(&["c"]), "a=1+2&a=3");
     }
 
+    fn compressed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_file_may_be_compressed() {
+        let whole = compressed(b"{}\n");
+        let twice = [compressed(b"{"), compressed(b"}\n")].concat();
+        let (_, files) = sent(&[
+            ("name=\"files\"; filename=\"said.jsonl.gz\"", &whole),
+            ("name=\"files\"; filename=\"joined\"", &twice),
+        ])
+        .await
+        .unwrap();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|file| (file.path.as_str(), file.text.as_str())).collect();
+        assert_eq!(files, [("said.jsonl", "{}\n"), ("joined", "{}\n")]);
+        let cut = ("name=\"files\"; filename=\"said.jsonl.gz\"", &whole[..whole.len() - 4]);
+        let refused = sent(&[cut]).await.unwrap_err();
+        assert_eq!(refused.message, "said.jsonl.gz cannot be unpacked.");
+    }
+
     #[tokio::test]
     async fn an_archive_of_a_provider_is_its_conversations() {
         let names = async |packed: &[(&str, &[u8])]| {
@@ -296,9 +334,10 @@ mod tests {
         assert!(sent(&[(file, b"PK\x03\x04 and nothing else")]).await.is_err());
         let large = vec![b' '; MAX_FILE_BYTES as usize + 1];
         assert!(sent(&[(file, &large)]).await.is_err());
-        let bomb = zipped(&[("a.md", &large)]);
-        assert!(bomb.len() < 100_000);
-        assert!(sent(&[(file, &bomb)]).await.is_err());
+        for bomb in [zipped(&[("a.md", &large)]), compressed(&large)] {
+            assert!(bomb.len() < 100_000);
+            assert!(sent(&[(file, &bomb)]).await.is_err());
+        }
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, "multipart/form-data; boundary=XX".parse().unwrap());
         assert!(read(&headers, b"--XX\r\nnothing".to_vec(), room(0)).await.is_err());
@@ -315,6 +354,12 @@ mod tests {
         for bytes in [3 << 19, 100_000] {
             assert_eq!(within(bytes).await.unwrap_err().message, "There is no room.");
         }
+        let packed = compressed(&text);
+        let within = async |bytes| {
+            sent_into(&[("name=\"files\"; filename=\"a.md.gz\"", &packed)], room(bytes)).await
+        };
+        assert_eq!(within(1 << 20).await.unwrap().1.len(), 1);
+        assert_eq!(within((1 << 20) - 1).await.unwrap_err().message, "There is no room.");
         // A directory alone takes room, and is bounded.
         let packed = zipped(&[("a.png", b""), ("b.png", b""), ("c.png", b"")]);
         assert!(sent_into(&[(archive, &packed)], room(3 * FILE_BYTES - 1)).await.is_err());

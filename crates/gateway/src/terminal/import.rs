@@ -243,9 +243,7 @@ fn rounded(number: u64) -> u64 {
     number.div_ceil(unit) * unit
 }
 
-/// Whether the database refused a memory for what it is: a wrong value (22), one in the place of another (23), or
-/// one that is too large (54). Any other refusal would be the same for all.
+/// Whether the database refused a memory for what it is.
 fn is_about_one(error: &MemoryError) -> bool {
-    matches!(error, MemoryError::Refused(said)
-        if ["22", "23", "54"].iter().any(|class| said.code.starts_with(class)))
+    matches!(error, MemoryError::Refused(said) if said.is_about_what_was_sent())
 }

@@ -1,6 +1,6 @@
 //! The files of an import as they come: plain, compressed with gzip, or in the ZIP archive of a provider.
 
-use crate::archives::{self, ZIP};
+use crate::archives::{self, GZIP, ZIP};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -11,7 +11,6 @@ use zip::ZipArchive;
 
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 18;
-const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTANDARD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// How many bytes of all files there are, where that is known.

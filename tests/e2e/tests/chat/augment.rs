@@ -105,10 +105,9 @@ fn without_memories_messages_are_unchanged() {
     );
     session.know("s", "Anna lives in Lisbon.");
     session.summarize("s", "They talked about Anna.");
-    for top_k in [0, -1, i32::MIN] {
-        let document = session.augment(&question, &format!("'s', top_k => {top_k}"));
-        assert_eq!(document, json!({"messages": question, "memory_hits": [], "left_out": []}));
-    }
+    let none = session.augment(&question, "'s', top_k => 0");
+    assert_eq!(none, json!({"messages": question, "memory_hits": [], "left_out": []}));
+    assert_eq!(session.take_notices(), [""; 0], "nothing was asked for");
     for silent in [
         json!([{"role": "system", "content": "Anna lives where?"}]),
         json!([{"role": "assistant", "content": "Anna lives where?"}]),
@@ -117,8 +116,11 @@ fn without_memories_messages_are_unchanged() {
     ] {
         let document = session.augment(&silent, "'s'");
         assert_eq!(document, json!({"messages": silent, "memory_hits": [], "left_out": []}));
+        let told = "no message of the user has a text, so no memories are added";
+        assert_eq!(session.take_notices(), [told], "{silent}");
     }
     assert_eq!(hits(&session.augment(&question, "'s'")).len(), 1);
+    assert_eq!(session.take_notices(), [""; 0]);
 }
 
 #[test]
@@ -312,6 +314,10 @@ fn what_is_no_chat_is_refused() {
         "'[{\"role\": \"user\", \"content\": \"hi\", \"n\": 1e999}]'",
         "'[{\"role\": \"user\", \"content\": \"hi\"}]', ''",
         "'[{\"role\": \"user\", \"content\": \"hi\"}]', top_k => 100000",
+        "'[{\"role\": \"user\", \"content\": \"hi\"}]', top_k => -1",
+        "'[{\"role\": \"user\", \"content\": \"hi\"}]', top_k => -9223372036854775808",
+        // Also where there is nothing to search for.
+        "'[{\"role\": \"system\", \"content\": \"hi\"}]', top_k => -1",
         "'[{\"role\": \"user\", \"content\": \"hi\"}]', recency_weight => 2",
         "'[{\"role\": \"user\", \"content\": \"hi\"}]', score_threshold => 'NaN'",
         "'[{\"role\": \"user\", \"content\": \"hi\"}]', user_id => ' '",

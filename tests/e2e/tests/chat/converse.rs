@@ -203,6 +203,7 @@ fn what_cannot_be_a_chat_is_refused_before_the_llm_is_asked() {
         (format!("{hi}, max_tokens => -5"), "22023"),
         (format!("{hi}, recency_weight => 1.5"), "22023"),
         (format!("{hi}, top_k => 5000"), "22023"),
+        (format!("{hi}, top_k => -1"), "22023"),
         ("'[{\"role\": \"user\", \"content\": \"hi\"}]', model => repeat('x', 201)".to_owned(), "22023"),
         ("'[{\"role\": \"user\", \"content\": \"hi\"}]', model => E'a\\nb'".to_owned(), "22023"),
         (format!("{hi}, user_id => ''"), "22023"),

@@ -40,7 +40,7 @@ pub fn scene() -> &'static Scene {
 }
 
 impl Scene {
-    /// A session in a new database; its WARNINGs are collected.
+    /// A session in a new database; its WARNINGs and NOTICEs are collected.
     pub fn session(&self, database: &'static str) -> Session {
         Session::open(self.cluster, database)
     }
@@ -62,7 +62,8 @@ impl Scene {
 /// A superuser's session whose identity is `alice`.
 pub struct Session {
     pub client: Client,
-    warnings: Arc<Mutex<Vec<DbError>>>,
+    /// What the server said beside its answers.
+    told: Arc<Mutex<Vec<DbError>>>,
 }
 
 impl Session {
@@ -74,29 +75,38 @@ impl Session {
 
     /// Connects to a database that has the extension.
     pub fn connect(cluster: &Cluster, database: &str) -> Self {
-        let warnings = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&warnings);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&told);
         let mut client = cluster
             .config(database)
-            .notice_callback(move |notice| {
-                if notice.severity() == "WARNING" {
-                    seen.lock().unwrap().push(notice);
-                }
-            })
+            .notice_callback(move |notice| seen.lock().unwrap().push(notice))
             .connect(postgres::NoTls)
             .unwrap_or_else(|error| panic!("cannot connect to {database}: {error:?}"));
         client.batch_execute("SET memory_agent.user_id = 'alice'").expect("the identity");
-        Self { client, warnings }
+        Self { client, told }
     }
 
     /// The messages of the WARNINGs since the last call, each followed by its hint.
     pub fn take_warnings(&mut self) -> Vec<String> {
-        // Notices that follow a statement are read with the next one.
-        self.client.batch_execute("").expect("an empty statement");
-        std::mem::take(&mut *self.warnings.lock().unwrap())
-            .iter()
+        let told = self.take("WARNING");
+        told.iter()
             .map(|warning| format!("{}\n{}", warning.message(), warning.hint().unwrap_or_default()))
             .collect()
+    }
+
+    /// The messages of the NOTICEs since the last call.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        self.take("NOTICE").iter().map(|notice| notice.message().to_owned()).collect()
+    }
+
+    fn take(&mut self, severity: &str) -> Vec<DbError> {
+        // Notices that follow a statement are read with the next one.
+        self.client.batch_execute("").expect("an empty statement");
+        let mut told = self.told.lock().unwrap();
+        let (taken, others) =
+            std::mem::take(&mut *told).into_iter().partition(|one| one.severity() == severity);
+        *told = others;
+        taken
     }
 
     /// The document of `memory_chat(messages, arguments)`.

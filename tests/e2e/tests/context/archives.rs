@@ -66,10 +66,32 @@ fn so_many_rows_as_asked_for() {
     assert_eq!(sessions(&mut client, "'user', 2").len(), 2);
     assert_eq!(sessions(&mut client, "'user', \"limit\" => NULL").len(), 4);
     assert!(sessions(&mut client, "'user', 0").is_empty());
-    assert!(sessions(&mut client, "'user', -1").is_empty());
-    for arguments in ["''", "NULL", "'user', 1001", "'user', user_id => ''"] {
+    assert!(sessions(&mut client, "'user', \"limit\" => 0").is_empty());
+    for arguments in ["''", "NULL", "'user', user_id => ''"] {
         let result = client.query(&format!("SELECT memory_search_archive({arguments})"), &[]);
         expect_error(result, "22023");
+    }
+    // Every function that returns so many rows as one wants.
+    for (function, name) in [
+        ("memory_search_archive('user', top_k => {})", "top_k"),
+        ("memory_search_archive('user', \"limit\" => {})", "top_k"),
+        ("memory_list_documents(\"limit\" => {})", "limit"),
+        ("memory_list(\"limit\" => {})", "limit"),
+    ] {
+        let mut with = |rows: &str| {
+            let sql = format!("SELECT count(*) FROM {}", function.replace("{}", rows));
+            client.query_one(&sql, &[]).map(|row| row.get::<_, i64>(0))
+        };
+        assert_eq!(with("0").expect(function), 0);
+        assert!(with("1000").expect(function) <= 1000);
+        for (rows, problem) in [
+            ("-1", "is negative\n0 returns nothing"),
+            ("-9223372036854775808", "is negative\n0 returns nothing"),
+            ("1001", "must be at most 1000\n"),
+        ] {
+            let message = expect_error(with(rows), "22023");
+            assert!(message.starts_with(&format!("{name} {problem}")), "{function}: {message}");
+        }
     }
 }
 

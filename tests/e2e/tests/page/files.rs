@@ -4,7 +4,8 @@ use crate::reader::{Reader, read};
 use crate::{NEVER_LATE, ROLE, cluster, database, gateway, with_life};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Gateway, wait_until};
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -75,6 +76,87 @@ fn files_that_are_wrong_are_named_and_the_others_stored() {
     assert_eq!(reader.upload("/ui/import", &[("x.md", &[0xff, 0xfe])]).status, 400);
 }
 
+/// The database refuses one memory, as too large (54) or for what is in it (23), and not all of them.
+#[test]
+fn what_the_database_refuses_is_named_and_the_others_stored() {
+    let mut client = database("files_refused");
+    run(
+        &mut client,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             RAISE EXCEPTION 'too much' USING ERRCODE = substr(NEW.content, 9, 5); END $$; \
+         CREATE TRIGGER refuse BEFORE INSERT ON memory_agent.entries \
+             FOR EACH ROW WHEN (NEW.content LIKE 'Refused %') EXECUTE FUNCTION refuse()",
+    );
+    let gateway = gateway("files_refused", Some("ann"));
+    let mut reader = Reader::of(&gateway);
+    reader.page("/ui/files");
+    let fact = |text: &str| format!("---\nrole: memory\n---\n{text}\n");
+    let line = |text: &str| format!("{{\"role\": \"user\", \"content\": \"{text}\"}}\n");
+    for (number, code) in ["54000", "23514"].into_iter().enumerate() {
+        let (refused, good) = (format!("Refused {code}"), format!("Good {code}"));
+        let lines = line(&refused) + &line(&good);
+        let files = [
+            ("entries/s/facts/1.md", fact(&refused)),
+            ("entries/s/facts/2.md", fact(&good)),
+            ("said.jsonl", lines),
+        ];
+        let files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, text)| (*path, text.as_bytes())).collect();
+        let reply = reader.upload("/ui/import", &files);
+        let text = read(reply.text());
+        assert_eq!(reply.status, 200, "{text}");
+        assert!(
+            text.contains("1 memory is stored") && text.contains("1 file is in memory."),
+            "{text}"
+        );
+        assert!(text.contains("2 files or memories were not stored:"), "{text}");
+        for place in ["said.jsonl: line 1 Too much.", "entries/s/facts/1.md Too much."] {
+            assert!(text.contains(place), "{place}: {text}");
+        }
+        assert_eq!(stored(&mut client), 2 * (number as i64 + 1));
+        let added = reader.post("/ui/add", &[("content", &refused), ("back", "/ui")]);
+        assert_eq!(added.status, 400, "{}", read(added.text()));
+    }
+    // Anything else would be the same for all.
+    let files = [("entries/s/facts/3.md", fact("Refused 58030"))];
+    let files: Vec<(&str, &[u8])> =
+        files.iter().map(|(path, text)| (*path, text.as_bytes())).collect();
+    assert_eq!(reader.upload("/ui/import", &files).status, 500);
+}
+
+/// What gzip makes of bytes.
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let script =
+        "import gzip, sys\nsys.stdout.buffer.write(gzip.compress(sys.stdin.buffer.read()))";
+    piped(script, bytes)
+}
+
+#[test]
+fn files_may_be_compressed() {
+    let mut client = database("files_gzip");
+    let gateway = gateway("files_gzip", Some("ann"));
+    let mut reader = Reader::of(&gateway);
+    assert!(reader.page("/ui/files").contains(",.gz\""), "the browser offers them");
+    let line = b"{\"role\": \"user\", \"content\": \"I keep bees.\", \"session_id\": \"s\"}\n";
+    let files = [
+        ("said.jsonl.gz", compressed(line)),
+        ("tea.md.gz", compressed(b"---\nrole: memory\n---\nAnn likes tea.\n")),
+    ];
+    let files: Vec<(&str, &[u8])> =
+        files.iter().map(|(path, bytes)| (*path, bytes.as_slice())).collect();
+    let shown = read(reader.upload("/ui/import/preview", &files).text());
+    assert!(
+        shown.contains("1 conversation, 1 memory") && shown.contains("1 Markdown file."),
+        "{shown}"
+    );
+    let text = read(reader.upload("/ui/import", &files).text());
+    assert!(text.contains("1 memory is stored") && text.contains("1 file is in memory."), "{text}");
+    assert_eq!(stored(&mut client), 2);
+    let broken = reader.upload("/ui/import", &[("said.jsonl.gz", &files[0].1[..20])]);
+    let text = read(broken.text());
+    assert!(broken.status == 400 && text.contains("said.jsonl.gz cannot be unpacked."), "{text}");
+}
+
 /// An archive of so many files, each of which is mostly blanks.
 fn bomb(files: u32, bytes: usize) -> Vec<u8> {
     let script = format!(
@@ -86,8 +168,17 @@ fn bomb(files: u32, bytes: usize) -> Vec<u8> {
                        f'---\\nrole: memory\\n---\\nNumber {{n}}.' + ' ' * {bytes})\n\
          sys.stdout.buffer.write(out.getvalue())"
     );
-    let output = Command::new("/usr/bin/python3").args(["-c", &script]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    piped(&script, b"")
+}
+
+/// What a script in Python makes of bytes.
+fn piped(script: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
     output.stdout
 }
 
@@ -111,6 +202,12 @@ fn what_is_unpacked_counts_with_the_bodies_of_requests() {
     let packed = bomb(5, 900_000);
     assert!(packed.len() < 100_000);
     let refused = ann.upload("/ui/import", &[("all.zip", &packed)]);
+    assert_eq!(refused.status, 429, "{}", read(refused.text()));
+    let line = format!("{{\"role\": \"user\", \"content\": \"x{}\"}}\n", " ".repeat(900_000));
+    let packed = compressed(line.repeat(5).as_bytes());
+    assert!(packed.len() < 100_000);
+    ann.page("/ui/files");
+    let refused = ann.upload("/ui/import", &[("all.jsonl.gz", &packed)]);
     assert_eq!(refused.status, 429, "{}", read(refused.text()));
     assert_eq!(stored(&mut client), 0);
     // It is free again, and small ones are let in.

@@ -114,6 +114,26 @@ fn the_prompt_is_shown_with_its_tokens_and_reasons() {
     );
 }
 
+/// The settings that a prompt is made with are its agent's and its session's.
+#[test]
+fn the_prompt_is_shown_as_its_agent_has_it() {
+    let mut client = with_life("known_agent");
+    let gateway = gateway("known_agent", Some("ann"));
+    let path = "/ui/prompt?q=Which+cake+can+I+bake+for+Lena%3F&session=kitchen";
+    let looked = || Reader::of(&gateway).page(path);
+    let (bar, dash) = ("<svg class=\"fits\"", "<span class=\"none\">");
+    let usual = looked();
+    assert!(usual.contains(bar) && !usual.contains(dash), "{usual}");
+    run(
+        &mut client,
+        "SELECT memory_configure(settings => '{\"ranking\": \"weighted\"}'); \
+         SELECT memory_configure(session_id => 'kitchen', settings => '{\"default_token_budget\": 700}')",
+    );
+    let own = looked();
+    assert!(own.contains(dash) && !own.contains(bar), "its scores are no probabilities: {own}");
+    assert!(read(&own).contains(" of 700 tokens"), "{own}");
+}
+
 #[test]
 fn what_is_said_again_is_one_answer() {
     let mut client = database("known_again");

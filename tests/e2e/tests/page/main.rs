@@ -6,9 +6,11 @@ mod browser;
 mod changes;
 mod everyday;
 mod files;
+mod finding;
 mod known;
 mod paging;
 mod reader;
+mod seconds;
 mod views;
 mod visits;
 

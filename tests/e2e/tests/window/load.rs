@@ -2,7 +2,7 @@
 
 use crate::{load, say, summarised};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Client, Uuid, expect_error, shared, shared_without_worker};
+use memory_agent_e2e::{Client, Json, Uuid, expect_error, json, shared, shared_without_worker};
 
 #[test]
 fn the_summary_comes_first_then_the_turns_from_old_to_new() {
@@ -72,7 +72,15 @@ fn an_unknown_session_is_empty_and_nothing_is_written() {
     let mut client = shared().database("load_unknown").connect();
     run(&mut client, "BEGIN READ ONLY");
     assert!(load(&mut client, "nowhere").is_empty());
+    let said = "SELECT memory_context('nowhere', 'Hello.') -> 'messages'";
+    let said: Json = value(&mut client, said, &[]);
+    assert_eq!(said, json!([{"role": "user", "content": "Hello."}]));
     run(&mut client, "COMMIT");
+    // Its siblings that write find nothing to do either, and none of them says a word.
+    assert_eq!(value::<i32>(&mut client, "SELECT memory_clear('nowhere')", &[]), 0);
+    assert_eq!(value::<Option<Uuid>>(&mut client, "SELECT memory_archive('nowhere')", &[]), None);
+    let sessions = "SELECT count(*) FROM memory_agent.sessions";
+    assert_eq!(value::<i64>(&mut client, sessions, &[]), 0);
     for call in ["memory_load('')", "memory_load(NULL)", "memory_load(repeat('s', 513))"] {
         expect_error(client.query(&format!("SELECT * FROM {call}"), &[]), "22023");
     }
