@@ -114,7 +114,7 @@ fn the_prompt_is_shown_with_its_tokens_and_reasons() {
     );
 }
 
-/// The settings that a prompt is made with are its agent's and its session's.
+/// The settings that a prompt is made with are its agent's.
 #[test]
 fn the_prompt_is_shown_as_its_agent_has_it() {
     let mut client = with_life("known_agent");
@@ -124,14 +124,9 @@ fn the_prompt_is_shown_as_its_agent_has_it() {
     let (bar, dash) = ("<svg class=\"fits\"", "<span class=\"none\">");
     let usual = looked();
     assert!(usual.contains(bar) && !usual.contains(dash), "{usual}");
-    run(
-        &mut client,
-        "SELECT memory_configure(settings => '{\"ranking\": \"weighted\"}'); \
-         SELECT memory_configure(session_id => 'kitchen', settings => '{\"default_token_budget\": 700}')",
-    );
+    run(&mut client, "SELECT memory_configure(settings => '{\"ranking\": \"weighted\"}')");
     let own = looked();
     assert!(own.contains(dash) && !own.contains(bar), "its scores are no probabilities: {own}");
-    assert!(read(&own).contains(" of 700 tokens"), "{own}");
 }
 
 #[test]
