@@ -249,7 +249,7 @@ fn in_order<'a>(user: &str, facts: &'a [Entry], sort: Sort) -> Vec<&'a Entry> {
     first
 }
 
-/// Whether a fact is about the user, whom facts call so or by name.
+/// Whether a fact is about the user: it calls the user so, or by name.
 fn is_about(user: &str, fact: &Entry) -> bool {
     let first = fact.content.split_whitespace().next().unwrap_or_default();
     let name = first.trim_end_matches(|c: char| !c.is_alphanumeric());
