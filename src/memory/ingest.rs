@@ -12,6 +12,7 @@ use crate::pg::locks::Lock;
 use crate::settings::Effective;
 use crate::settings::overrides::Settings;
 use crate::store::entries;
+use crate::store::forms;
 use crate::store::repeated_turns::{self, REQUEST_KEY};
 use memory_agent_core::text::entry;
 use memory_agent_core::text::secrets::stored_forms;
@@ -81,7 +82,7 @@ pub fn ingest_once(
 fn kept_key(key: &str) -> Cow<'_, str> {
     match stored_forms(key).len() {
         1 => Cow::Borrowed(key),
-        _ => entries::content_hash(key).iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => forms::content_hash(key).iter().map(|byte| format!("{byte:02x}")).collect(),
     }
 }
 

@@ -14,7 +14,8 @@ use crate::store::attached_entries::{self as store, Ended, Known, NewRow};
 use crate::store::attached_jobs::{RowJobs, Whose};
 use crate::store::attachments::{Embed, Source};
 use crate::store::embeddings;
-use crate::store::entries::{content_hash, new_id};
+use crate::store::entries::new_id;
+use crate::store::forms::{content_hash, says};
 use crate::store::models::Kind;
 use crate::store::source_rows::SourceRow;
 use memory_agent_core::attached::{self, Change, Comparison};
@@ -310,7 +311,7 @@ impl<'a> Intake<'a> {
         Comparison {
             same_owner: plan.user_id == Some(known.user_id.as_str())
                 && known.agent_id == self.source.definition.agent_id,
-            same_content: known.content_hash.as_deref() == Some(content_hash(content).as_slice())
+            same_content: says(known.content_hash.as_deref(), content)
                 && known.session_id == plan.row.session_id
                 && known.role == plan.role
                 && same_name,

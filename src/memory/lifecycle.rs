@@ -7,7 +7,7 @@ use crate::memory::{follow_ups, scope_settings};
 use crate::pg::locks::keep_erasures_out;
 use crate::pg::prelude::*;
 use crate::settings::Effective;
-use crate::store::entries::{self, FactsFrom};
+use crate::store::entries::FactsFrom;
 use crate::store::facts::{self, FactScope};
 use crate::store::lifecycle::{self, Extraction, Stored};
 use crate::store::sessions::{self, Fill, SessionKey};
@@ -263,11 +263,11 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
     {
         return taken(holder.id, format!("holds its key \"{key}\""));
     }
-    if entry.is_fact() {
-        let hash = entries::content_hash(&entry.content);
-        if let Some(by) = facts::with_hash(spi, &locked.scope(), &hash)?.filter(|by| *by != id) {
-            return taken(by, "says the same".to_owned());
-        }
+    if entry.is_fact()
+        && let Some(by) = facts::that_says(spi, &locked.scope(), &entry.content)?
+        && by != id
+    {
+        return taken(by, "says the same".to_owned());
     }
     if entry.source_relation.is_some()
         && let Some(by) = lifecycle::holder_of_row(spi, user, id)?

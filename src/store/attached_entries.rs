@@ -6,7 +6,7 @@ use crate::pg::pinned_settings::{by_index, by_list};
 use crate::pg::prelude::*;
 use crate::pg::spi::sees_one_snapshot;
 use crate::store::attachments::Source;
-use crate::store::entries::content_hash;
+use crate::store::forms::content_hash;
 use crate::store::history;
 use crate::store::lexemes::Lexemes;
 use crate::store::source_rows::{BATCH, SourceRow};

@@ -7,7 +7,7 @@ use crate::store::lexemes::{self, Lexemes};
 use crate::store::nearest::totals;
 use crate::store::prelude::*;
 use crate::store::scope::{Layer, Scope, ScopeSql, bind};
-use crate::store::{entry_windows, text_search};
+use crate::store::{entry_windows, forms, text_search};
 use memory_agent_core::rank::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::rank::neighbors::{Placed, blend_with_neighbors};
 use memory_agent_core::text::lexical::{PlacedLexeme, Term, Terms};
@@ -104,6 +104,8 @@ fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
     others.sort();
     others.dedup();
     others.retain(|other| other != own);
+    let configurations: Vec<&str> =
+        std::iter::once(own).chain(others.iter().map(String::as_str)).collect();
     let mut terms = Terms::within(MAX_TERMS, MAX_TERM_BYTES);
     for text in std::iter::once(query.text).chain(query.rewrites.iter().map(String::as_str)) {
         let placed = |configuration: &str| -> PgResult<Vec<PlacedLexeme>> {
@@ -112,6 +114,7 @@ fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
         let of_others: Vec<_> =
             others.iter().map(|other| placed(other)).collect::<PgResult<_>>()?;
         terms.add(placed(own)?, &of_others);
+        forms::add_words(spi, &mut terms, &configurations, text)?;
     }
     Ok(terms.into_vec())
 }

@@ -8,7 +8,7 @@ use crate::memory::facts::unverified::Unverified;
 use crate::memory::prelude::*;
 use crate::memory::secrets;
 use crate::settings::Effective;
-use crate::store::entries::{self, NewEntry, Standing, content_hash};
+use crate::store::entries::{self, NewEntry, Standing};
 use crate::store::facts::{self as store, Ending, NearFact};
 use crate::store::lexemes::Lexemes;
 use crate::store::queue::Job;
@@ -123,7 +123,7 @@ impl<'a> Reconciler<'a> {
         let (fact, reason) = (&unverified.fact, unverified.reason.as_str());
         let content = &self.target.settings.content;
         let text = secrets::taken_out(&fact.text, content, &mut Counts::default());
-        if store::is_unverified(self.spi, &self.target.scope, &content_hash(&text))? {
+        if store::is_unverified(self.spi, &self.target.scope, &text)? {
             return Ok(());
         }
         let metadata = json!({ "unverified": reason });

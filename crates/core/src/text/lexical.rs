@@ -189,6 +189,20 @@ impl Terms {
         }
     }
 
+    /// Rows have a word too that have one of these `variants` of it. `word` are its lexemes, of which the first that is
+    /// known stands for all.
+    pub fn vary(&mut self, word: &[PlacedLexeme], variants: &[PlacedLexeme]) {
+        let known = word.iter().find_map(|of| self.by_lexeme.get(&of.lexeme).copied());
+        let Some(at) = known else { return };
+        for PlacedLexeme { lexeme, .. } in variants {
+            let is_new = !word.iter().any(|of| of.lexeme == *lexeme)
+                && !self.all[at].lexemes().any(|known| known == lexeme);
+            if is_new && self.takes(lexeme) {
+                self.all[at].variants.push(lexeme.clone());
+            }
+        }
+    }
+
     pub fn into_vec(self) -> Vec<Term> {
         self.all
     }
