@@ -67,10 +67,10 @@ func main() {
 		[]object{{"role": "user", "content": "What is the dog called?"}}, int32(3), float32(0.01)).(object)
 	told := one("SELECT memory_context('s', 'dog', token_budget => $1, user_id => 'g')", 500).(object)
 	answers, err := json.Marshal(object{
-		"rows":      texts(recall, arguments...),
-		"simple":    texts(recall, inStatement...),
-		"null":      texts("SELECT content FROM memory_recall('dog', user_id => 'g', top_k => $1, score_threshold => $2)", nil, nil),
-		"refused":   refused.Code,
+		"rows":    texts(recall, arguments...),
+		"simple":  texts(recall, inStatement...),
+		"null":    texts("SELECT content FROM memory_recall('dog', user_id => 'g', top_k => $1, score_threshold => $2)", nil, nil),
+		"refused": refused.Code,
 		"waits": []interface{}{
 			one("SELECT memory_wait($1, user_id => 'g')", "20 s"),
 			one("SELECT memory_wait($1::float8, user_id => 'g')", 20.5),
