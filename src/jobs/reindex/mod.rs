@@ -92,11 +92,13 @@ fn batch(spi: &Spi, job: &mut Job) -> PgResult<Step> {
     if !renew(spi, table, &wanted)? {
         return Ok(Step::Busy(BUSY_DELAY, IN_USE.to_owned()));
     }
-    let reached = match wanted.last() {
-        Some((_, last, _)) if !is_whole => *last,
-        _ => end,
+    let (reached, looked_at) = match wanted.last() {
+        Some((_, last, _)) if !is_whole => {
+            store::page(spi, table, (after, *last), PAGE)?.unwrap_or((*last, 0))
+        }
+        _ => (end, rows),
     };
-    place.done += if is_whole { rows } else { 0 };
+    place.done += looked_at;
     place.after = Some(reached.to_string());
     place.until = until.map(|until| until.to_string());
     let of = store::estimated_rows(spi, Table::Entries)?

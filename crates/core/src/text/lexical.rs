@@ -340,6 +340,23 @@ mod tests {
     }
 
     #[test]
+    fn a_word_has_the_forms_in_which_it_was_indexed() {
+        let mut terms = Terms::within(9, 99);
+        terms.add(placed(&[(1, "chlo\u{e9}"), (2, "salon")]), &[]);
+        let now = placed(&[(1, "chlo\u{e9}")]);
+        terms.vary(&now, &placed(&[(1, "chloe\u{301}")]));
+        terms.vary(&now, &placed(&[(1, "chloe\u{301}"), (2, "chlo\u{e9}")]));
+        // A stop word, or one that found no room, is no word.
+        terms.vary(&placed(&[(1, "u\u{308}ber")]), &placed(&[(1, "salon")]));
+        let expected = [term("chlo\u{e9}", &["chloe\u{301}"]), term("salon", &[])];
+        assert_eq!(terms.into_vec(), expected);
+        let mut terms = Terms::within(9, 4);
+        terms.add(placed(&[(1, "cat")]), &[]);
+        terms.vary(&placed(&[(1, "cat")]), &placed(&[(1, "ca\u{ad}t")]));
+        assert_eq!(terms.into_vec(), [term("cat", &[])]);
+    }
+
+    #[test]
     fn words_of_which_postgresql_forgot_the_place_have_no_variants() {
         let mut terms = Terms::within(9, 99);
         terms.add(placed(&[(16_383, "a"), (16_383, "b")]), &[placed(&[(16_383, "c")])]);

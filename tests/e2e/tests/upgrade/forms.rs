@@ -44,9 +44,9 @@ fn filled(cluster: &Cluster, name: &str, version: &str) -> (Client, [Uuid; 3]) {
         &mut client,
         "SELECT memory_ingest('s', 'user', 'I am here.', metadata => '{\"name\": \"Rene\u{301}\"}')",
     );
-    run(&mut client, "SET memory_agent.text_search_config = 'german'");
-    ingest(&mut client, "s", HOUSES);
-    run(&mut client, "RESET memory_agent.text_search_config");
+    let houses = ingest(&mut client, "s", HOUSES);
+    let german = "UPDATE memory_agent.entries SET lexeme_config = 'german' WHERE id = ";
+    run(&mut client, &format!("{german}'{houses}'"));
     let ids = [SALON, CODE].map(|text| add(&mut client, text));
     let document = add_document(&mut client, DOCUMENT);
     run(&mut client, AS_BEFORE);
@@ -115,7 +115,7 @@ fn texts_in_other_forms_are_found_all_the_while() {
         is_as_before(&mut client, ids);
         assert_eq!(status(&mut client), ["pending|0 of 0 rows are looked at"]);
 
-        cluster.alter_system("memory_agent.worker", None);
+        cluster.alter_system("memory_agent.worker", Some("on"));
         end_of_job(&mut client);
         assert_eq!(status(&mut client), [""; 0]);
         is_as_before(&mut client, ids);
@@ -160,7 +160,7 @@ fn documents_that_become_the_same_stay() {
     let second = add_document(&mut client, now);
     assert_ne!(first, second);
     update(&mut client);
-    cluster.alter_system("memory_agent.worker", None);
+    cluster.alter_system("memory_agent.worker", Some("on"));
     end_of_job(&mut client);
     assert_eq!(value::<i64>(&mut client, "SELECT count(*) FROM memory_list_documents()", &[]), 2);
     assert_eq!(add_document(&mut client, now), second);
@@ -192,7 +192,7 @@ const RENEWED: &str = "SELECT xmin || ' ' || id FROM memory_agent.entries \
 fn a_killed_worker_goes_on_where_it_was() {
     let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
     let mut client = slowly_filled(&cluster, "forms_killed");
-    cluster.alter_system("memory_agent.worker", None);
+    cluster.alter_system("memory_agent.worker", Some("on"));
     wait_until(PATIENCE, "a step", || !values::<String>(&mut client, RENEWED, &[]).is_empty());
     let worker: i32 = value(
         &mut client,
@@ -224,7 +224,7 @@ fn rows_in_use_are_left_for_later() {
     let mut user = cluster.connect("forms_in_use");
     let last = "SELECT FROM memory_agent.entries ORDER BY id DESC LIMIT 1 FOR UPDATE";
     run(&mut user, &format!("BEGIN; {last}"));
-    cluster.alter_system("memory_agent.worker", None);
+    cluster.alter_system("memory_agent.worker", Some("on"));
     let waits = "SELECT status = 'pending' AND last_error = 'its rows are in use by another transaction' \
                    FROM memory_agent.jobs WHERE kind = 'reindex'";
     wait_until(PATIENCE, "the job to wait", || {
