@@ -3,7 +3,7 @@
 
 use crate::{RELEASED, older_database, update};
 use memory_agent_e2e::memory::{ingest, recalled_texts, run, value, values};
-use memory_agent_e2e::{Client, Cluster, Uuid, processes, wait_until};
+use memory_agent_e2e::{Client, Cluster, Uuid, json, processes, wait_until};
 use postgres::NoTls;
 use std::time::Duration;
 
@@ -33,6 +33,12 @@ const AS_BEFORE: &str = "
      WHERE e.user_id = o.user_id AND e.id = o.id;
     UPDATE memory_agent.archives a SET content_hash = sha256(convert_to(btrim(a.content), 'UTF8'))";
 
+/// A table that has been attached, with a row.
+const NOTES: &str = "
+    CREATE TABLE notes (id int PRIMARY KEY, body text, owner text, seen int);
+    SELECT memory_attach('notes', 'body', 'owner', metadata_columns => '{seen}', backfill => false, embed => 'off');
+    INSERT INTO notes VALUES (1, 'Zoe\u{301} hat Geburtstag.', 'alice', 0)";
+
 /// A database of a version with such rows, in a cluster whose workers are off.
 fn filled(cluster: &Cluster, name: &str, version: &str) -> (Client, [Uuid; 3]) {
     let mut client = older_database(cluster, name, version);
@@ -49,6 +55,9 @@ fn filled(cluster: &Cluster, name: &str, version: &str) -> (Client, [Uuid; 3]) {
     run(&mut client, &format!("{german}'{houses}'"));
     let ids = [SALON, CODE].map(|text| add(&mut client, text));
     let document = add_document(&mut client, DOCUMENT);
+    if version != RELEASED[0] {
+        run(&mut client, NOTES);
+    }
     run(&mut client, AS_BEFORE);
     (client, [ids[0], ids[1], document])
 }
@@ -86,6 +95,12 @@ fn is_as_before(client: &mut Client, ids: [Uuid; 3]) {
     }
     assert_eq!([SALON, CODE].map(|text| add(client, text)), [ids[0], ids[1]]);
     assert_eq!(add_document(client, DOCUMENT), ids[2]);
+    if value(client, "SELECT to_regclass('notes') IS NOT NULL", &[]) {
+        run(client, "UPDATE notes SET seen = seen + 1");
+        let of_notes =
+            "SELECT count(*) FROM memory_agent.entries WHERE source_relation IS NOT NULL";
+        assert_eq!(value::<i64>(client, of_notes, &[]), 1, "the row has one entry");
+    }
 }
 
 fn status(client: &mut Client) -> Vec<String> {
@@ -107,7 +122,7 @@ fn texts_in_other_forms_are_found_all_the_while() {
         let (mut client, ids) = filled(&cluster, &format!("forms_{version}"), version);
         // What has changed besides the hash and the words, if anything; and what the words are.
         let rest = "SELECT md5(string_agg((to_jsonb(e) - '{content_hash,lexemes,doc_len}'::text[])::text, '' ORDER BY e.id)) \
-                      FROM memory_agent.entries e";
+                      FROM memory_agent.entries e WHERE e.source_relation IS NULL";
         let rest_before: String = value(&mut client, rest, &[]);
         is_as_before(&mut client, ids);
         assert!(!finds(&mut client, "花生", NUTS) && !finds(&mut client, "Dupr\u{e9}", SALON));
@@ -235,4 +250,26 @@ fn rows_in_use_are_left_for_later() {
     run(&mut user, "COMMIT");
     end_of_job(&mut client);
     assert_eq!(values::<String>(&mut client, RENEWED, &[]).len(), 300);
+}
+
+/// A client that changes its last message is understood, whatever form the messages before it were stored in.
+#[test]
+fn what_a_client_takes_back_is_known() {
+    let cluster = Cluster::builder().preload(true).setting("memory_agent.worker", "off").start();
+    let mut client = older_database(&cluster, "forms_taken_back", RELEASED[1]);
+    by_words_alone(&mut client);
+    for (role, text) in [
+        ("user", SALON),
+        ("assistant", "Noted."),
+        ("user", "Cafe\u{301} or tea?"),
+        ("assistant", "Tea."),
+    ] {
+        run(&mut client, &format!("SELECT memory_ingest('t', '{role}', '{text}')"));
+    }
+    run(&mut client, AS_BEFORE);
+    update(&mut client);
+    let history =
+        json!([{"role": "user", "content": SALON}, {"role": "assistant", "content": "Noted."}]);
+    let once = "SELECT cardinality(replaced)::int8 FROM memory_ingest_once('t', 'user', 'Cafe\u{301} or cocoa?', history => $1)";
+    assert_eq!(value::<i64>(&mut client, once, &[&history]), 2);
 }
