@@ -10,6 +10,7 @@ use crate::memory::{scope::scope_settings, texts::follow_ups};
 use crate::models::thresholds;
 use crate::settings::Effective;
 use crate::store::facts::{self, Ending, NearFact};
+use crate::store::forms::says;
 use crate::store::rows::entries::{self, NewEntry, Standing};
 use crate::store::rows::fact_scope::Among;
 use crate::store::rows::lexemes::Lexemes;
@@ -116,19 +117,18 @@ fn store(
 ) -> PgResult<Uuid> {
     let scope = fact.scope(caller);
     let mut writer = FactWriter::lock(spi, scope, fact.checked.created_at, settings)?;
-    let hash = entries::content_hash(fact.content());
     let holder = match &fact.key {
         Some(key) => facts::holder_of_key(spi, writer.scope(), key)?,
         None => None,
     };
     let same = match &holder {
         Some(holder) => {
-            let is_same = holder.content_hash.as_deref() == Some(hash.as_slice());
+            let is_same = says(holder.content_hash.as_deref(), fact.content());
             (is_same && !holder.is_expired).then_some(holder.id)
         }
         None => {
             let set = settings.sessions.dedup_similarity;
-            duplicate(spi, writer.scope(), fact, &hash, prepared, set)?
+            duplicate(spi, writer.scope(), fact, prepared, set)?
         }
     };
     if let Some(same) = same {
@@ -172,11 +172,10 @@ fn duplicate(
     spi: &Spi,
     scope: &FactScope<'_>,
     fact: &Stated,
-    hash: &[u8],
     prepared: &Prepare,
     dedup_similarity: f64,
 ) -> PgResult<Option<Uuid>> {
-    if let Some(same) = facts::with_hash(spi, scope, hash)? {
+    if let Some(same) = facts::that_says(spi, scope, fact.content())? {
         return Ok(Some(same));
     }
     let (Some(model), Some([window])) = (&prepared.model, prepared.embedding(0)) else {

@@ -11,9 +11,12 @@ use crate::store::prelude::*;
 use crate::store::rows::counts::estimated_entries;
 use crate::store::rows::lexemes::{self, Lexemes};
 use crate::store::rows::scope::{Layer, Scope, ScopeSql, bind};
-use crate::store::rows::{entry_windows, text_search};
 use crate::store::search::index_search::through_indexes;
 use crate::store::search::nearest::totals;
+use crate::store::{
+    forms,
+    rows::{entry_windows, text_search},
+};
 use memory_agent_core::rank::bm25::{LexicalMatch, LexicalScores, score_matches};
 use memory_agent_core::rank::neighbors::{Placed, blend_with_neighbors};
 use memory_agent_core::text::lexical::{PlacedLexeme, Term, Terms};
@@ -110,6 +113,8 @@ fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
     others.sort();
     others.dedup();
     others.retain(|other| other != own);
+    let configurations: Vec<&str> =
+        std::iter::once(own).chain(others.iter().map(String::as_str)).collect();
     let mut terms = Terms::within(MAX_TERMS, MAX_TERM_BYTES);
     for text in std::iter::once(query.text).chain(query.rewrites.iter().map(String::as_str)) {
         let placed = |configuration: &str| -> PgResult<Vec<PlacedLexeme>> {
@@ -118,6 +123,7 @@ fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
         let of_others: Vec<_> =
             others.iter().map(|other| placed(other)).collect::<PgResult<_>>()?;
         terms.add(placed(own)?, &of_others);
+        forms::add_words(spi, &mut terms, &configurations, text)?;
     }
     Ok(terms.into_vec())
 }
