@@ -446,6 +446,17 @@ CREATE INDEX jobs_turn_idx ON memory_agent.jobs (kind, user_id, priority DESC, r
 CREATE INDEX jobs_due_idx ON memory_agent.jobs (run_after)
     WHERE status OPERATOR(pg_catalog.=) 'pending';
 
+-- === Texts in one form ===
+
+ALTER TABLE memory_agent.jobs DROP CONSTRAINT jobs_kind_check;
+ALTER TABLE memory_agent.jobs ADD CONSTRAINT jobs_kind_check
+    CHECK (kind IN ('embed', 'extract', 'reflect', 'summarize', 'compress', 'evict', 'reembed', 'attach', 'reindex'));
+
+-- A worker hashes and indexes anew what was stored before.
+INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id)
+SELECT pg_catalog.gen_random_uuid(), 'reindex', '*', '*'
+ WHERE EXISTS (SELECT FROM memory_agent.entries) OR EXISTS (SELECT FROM memory_agent.archives);
+
 -- === What an assistant decided waits for extraction ===
 
 CREATE INDEX entries_decisions_idx

@@ -142,7 +142,7 @@ CREATE TABLE memory_agent.episodes (
 CREATE TABLE memory_agent.jobs (
     id           uuid PRIMARY KEY,
     kind         text NOT NULL CHECK (kind IN ('embed', 'extract', 'reflect', 'summarize', 'compress',
-                                               'evict', 'reembed', 'attach')),
+                                               'evict', 'reembed', 'attach', 'reindex')),
     user_id      text,
     agent_id     text,
     session_id   text,

@@ -12,6 +12,7 @@ pub mod prelude;
 pub mod reembed;
 pub mod reflect;
 pub mod registry;
+pub mod reindex;
 pub mod run;
 pub mod seal;
 pub mod status;

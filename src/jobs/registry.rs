@@ -9,6 +9,7 @@ use crate::jobs::extract::ExtractTask;
 use crate::jobs::prelude::*;
 use crate::jobs::reembed::ReembedTask;
 use crate::jobs::reflect::ReflectTask;
+use crate::jobs::reindex::ReindexTask;
 use crate::jobs::step::StepTask;
 use crate::jobs::summarize::SummaryTask;
 use crate::memory::scope::endpoints::Chosen;
@@ -35,6 +36,7 @@ pub fn begin(kind: JobKind) -> Begin {
         JobKind::Embed => Begin::Stepping(|job| Box::new(EmbedTask::start(job))),
         JobKind::Reembed => Begin::Stepping(|job| Box::new(ReembedTask::start(job))),
         JobKind::Attach => Begin::Stepping(|job| Box::new(AttachTask::start(job))),
+        JobKind::Reindex => Begin::Stepping(|job| Box::new(ReindexTask::start(job))),
         JobKind::Evict => Begin::AtOnce(evict::step),
     }
 }
@@ -52,7 +54,7 @@ pub fn asked(kind: JobKind, chosen: &Chosen) -> Result<Endpoint, String> {
     match kind {
         JobKind::Extract | JobKind::Reflect => chosen.endpoint(),
         JobKind::Summarize | JobKind::Compress => chosen.endpoint_of_summaries(),
-        JobKind::Embed | JobKind::Evict | JobKind::Reembed | JobKind::Attach => {
+        JobKind::Embed | JobKind::Evict | JobKind::Reembed | JobKind::Attach | JobKind::Reindex => {
             Err("jobs of this kind ask no LLM".to_owned())
         }
     }

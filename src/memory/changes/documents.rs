@@ -11,7 +11,7 @@ use crate::memory::texts::secrets;
 use crate::pg::locks::keep_erasures_out;
 use crate::settings::Effective;
 use crate::store::changes::lifecycle::Stored;
-use crate::store::rows::entries::content_hash;
+use crate::store::rows::forms::content_hashes;
 use crate::store::rows::history;
 use crate::store::rows::history::UPDATE;
 use crate::store::summaries::archives::{self, CONVERSATION, NewDocument, Whole};
@@ -232,10 +232,16 @@ impl Version<'_> {
 /// document is not there as a whole.
 pub fn take_up_chunk(user: &str, chunk: &Stored, text: &str) -> PgResult<Option<Uuid>> {
     let Some(document) = chunk.document() else { return Ok(None) };
-    let digest: String = content_hash(text).iter().map(|byte| format!("{byte:02x}")).collect();
-    let reason = format!("edited chunk {}, sha256 {digest}", chunk.id);
+    let reason = |hash: &Vec<u8>| {
+        let digest: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("edited chunk {}, sha256 {digest}", chunk.id)
+    };
+    let reasons: Vec<String> = content_hashes(text).iter().map(reason).collect();
     let (is_done, has_gaps) = roles::read_as_owner(|spi| {
-        let is_done = history::has(spi, user, document, UPDATE, &reason)?;
+        let mut is_done = false;
+        for reason in &reasons {
+            is_done |= history::has(spi, user, document, UPDATE, reason)?;
+        }
         Ok((is_done, archives::has_gaps(spi, user, document)?))
     })?;
     if is_done {
@@ -252,5 +258,6 @@ pub fn take_up_chunk(user: &str, chunk: &Stored, text: &str) -> PgResult<Option<
             format!("Give the document its new text: memory_update('{document}', ...)."),
         ))
     };
-    Ok(update(user, document, Some(&reason), edited)?.then_some(document))
+    let reason = reasons.first().map(String::as_str);
+    Ok(update(user, document, reason, edited)?.then_some(document))
 }

@@ -9,7 +9,7 @@ use crate::pg::prelude::*;
 use crate::settings::Effective;
 use crate::store::changes::lifecycle::{self, Extraction, Stored};
 use crate::store::facts;
-use crate::store::rows::entries::{self, FactsFrom};
+use crate::store::rows::entries::FactsFrom;
 use crate::store::rows::fact_scope::FactScope;
 use crate::store::rows::sessions::{self, Fill, SessionKey};
 use crate::store::{rows::history, summaries, summaries::archives};
@@ -270,11 +270,11 @@ fn check_place(spi: &Spi, locked: &Locked<'_>, later: &[(Uuid, bool)]) -> PgResu
     {
         return taken(holder.id, format!("holds its key \"{key}\""));
     }
-    if entry.is_fact() {
-        let hash = entries::content_hash(&entry.content);
-        if let Some(by) = facts::with_hash(spi, &locked.scope(), &hash)?.filter(|by| *by != id) {
-            return taken(by, "says the same".to_owned());
-        }
+    if entry.is_fact()
+        && let Some(by) = facts::that_says(spi, &locked.scope(), &entry.content)?
+        && by != id
+    {
+        return taken(by, "says the same".to_owned());
     }
     if entry.source_relation.is_some()
         && let Some(by) = lifecycle::holder_of_row(spi, user, id)?

@@ -162,8 +162,8 @@ impl<'a> Revision<'a> {
         if !old.is_fact() {
             return Ok(None);
         }
-        let hash = entries::content_hash(&self.content);
-        let Some(same) = facts::with_hash(spi, &locked.scope(), &hash)? else { return Ok(None) };
+        let same = facts::that_says(spi, &locked.scope(), &self.content)?;
+        let Some(same) = same else { return Ok(None) };
         if same == old.id {
             return Ok(None);
         }

@@ -12,6 +12,7 @@ use crate::settings::Effective;
 use crate::store::facts::{self, Ending, NearFact};
 use crate::store::rows::entries::{self, NewEntry, Standing};
 use crate::store::rows::fact_scope::Among;
+use crate::store::rows::forms::says;
 use crate::store::rows::lexemes::Lexemes;
 use crate::store::rows::sessions::Fill;
 use crate::store::schema;
@@ -116,17 +117,16 @@ fn store(
 ) -> PgResult<Uuid> {
     let scope = fact.scope(caller);
     let mut writer = FactWriter::lock(spi, scope, fact.checked.created_at, settings)?;
-    let hash = entries::content_hash(fact.content());
     let holder = match &fact.key {
         Some(key) => facts::holder_of_key(spi, writer.scope(), key)?,
         None => None,
     };
     let same = match &holder {
         Some(holder) => {
-            let is_same = holder.content_hash.as_deref() == Some(hash.as_slice());
+            let is_same = says(holder.content_hash.as_deref(), fact.content());
             (is_same && !holder.is_expired).then_some(holder.id)
         }
-        None => duplicate(spi, writer.scope(), fact, &hash, prepared)?,
+        None => duplicate(spi, writer.scope(), fact, prepared)?,
     };
     if let Some(same) = same {
         writer.said_again(same, &[], fact.checked.expires_at)?;
@@ -169,10 +169,9 @@ fn duplicate(
     spi: &Spi,
     scope: &FactScope<'_>,
     fact: &Stated,
-    hash: &[u8],
     prepared: &Prepare,
 ) -> PgResult<Option<Uuid>> {
-    if let Some(same) = facts::with_hash(spi, scope, hash)? {
+    if let Some(same) = facts::that_says(spi, scope, fact.content())? {
         return Ok(Some(same));
     }
     let (Some(model), Some([window])) = (&prepared.model, prepared.embedding(0)) else {

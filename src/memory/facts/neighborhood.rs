@@ -6,8 +6,8 @@ use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prelude::*;
 use crate::models;
 use crate::store::facts::{self as store, NearFact};
-use crate::store::rows::entries::content_hash;
 use crate::store::rows::fact_scope::Among;
+use crate::store::rows::forms::{content_hash, says};
 use memory_agent_core::facts::gate::{self, Gate, GateThresholds, Neighbor};
 use memory_agent_core::facts::reconcile::concerns_both;
 use memory_agent_core::rank::mmr;
@@ -110,13 +110,12 @@ impl Comparison<'_> {
         fact: &Fact,
         ignored: &[Uuid],
     ) -> PgResult<(Decision, Vec<NearFact>)> {
-        let hash = content_hash(&fact.text);
         let as_gate: Vec<Neighbor<'_>> = neighbors
             .iter()
             .map(|near| Neighbor {
                 content: &near.content,
                 similarity: near.similarity,
-                same_hash: near.content_hash.as_deref() == Some(hash.as_slice()),
+                same_hash: says(near.content_hash.as_deref(), &fact.text),
             })
             .collect();
         let decision = match gate::gate(&fact.text, &as_gate, &self.thresholds) {
@@ -169,7 +168,7 @@ impl Comparison<'_> {
                 .into_iter()
                 .map(|near| NearFact { similarity: self.thresholds.related.max(0.0), ..near }),
         );
-        if let Some(same) = store::same_text(spi, scope, among, &content_hash(&fact.text))?
+        if let Some(same) = store::same_text(spi, scope, among, &fact.text)?
             && !found.iter().any(|near| near.id == same.id)
         {
             found.push(same);

@@ -11,7 +11,7 @@ use crate::settings::Effective;
 use crate::store::facts::repetitions::{self as links, Relation};
 use crate::store::facts::{self as store, Ending, NearFact};
 use crate::store::queue::Job;
-use crate::store::rows::entries::{self, NewEntry, Standing, content_hash};
+use crate::store::rows::entries::{self, NewEntry, Standing};
 use crate::store::rows::lexemes::Lexemes;
 use memory_agent_core::facts::gate::GateThresholds;
 use memory_agent_core::text::secrets::{Counts, REDACTED};
@@ -123,7 +123,7 @@ impl<'a> Reconciler<'a> {
         let (fact, reason) = (&unverified.fact, unverified.reason.as_str());
         let content = &self.target.settings.content;
         let text = secrets::taken_out(&fact.text, content, &mut Counts::default());
-        if store::is_unverified(self.spi, &self.target.scope, &content_hash(&text))? {
+        if store::is_unverified(self.spi, &self.target.scope, &text)? {
             return Ok(());
         }
         let metadata = json!({ "unverified": reason });

@@ -19,7 +19,8 @@ use crate::store::attach::attachments::{Embed, Source};
 use crate::store::attach::source_rows::SourceRow;
 use crate::store::facts::embeddings;
 use crate::store::models::Kind;
-use crate::store::rows::entries::{content_hash, new_id};
+use crate::store::rows::entries::new_id;
+use crate::store::rows::forms::{content_hash, says};
 use memory_agent_core::attached::{self, Change, Comparison};
 use memory_agent_core::text::ids;
 use memory_agent_core::text::tokens;
@@ -313,7 +314,7 @@ impl<'a> Intake<'a> {
         Comparison {
             same_owner: plan.user_id == Some(known.user_id.as_str())
                 && known.agent_id == self.source.definition.agent_id,
-            same_content: known.content_hash.as_deref() == Some(content_hash(content).as_slice())
+            same_content: says(known.content_hash.as_deref(), content)
                 && known.session_id == plan.row.session_id
                 && known.role == plan.role
                 && same_name,

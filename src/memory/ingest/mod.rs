@@ -16,6 +16,7 @@ use crate::pg::locks::Lock;
 use crate::settings::Effective;
 use crate::settings::overrides::Settings;
 use crate::store::rows::entries;
+use crate::store::rows::forms;
 use crate::store::rows::repeated_turns::{self, REQUEST_KEY};
 use memory_agent_core::text::entry;
 use memory_agent_core::text::secrets::stored_forms;
@@ -85,7 +86,7 @@ pub fn ingest_once(
 fn kept_key(key: &str) -> Cow<'_, str> {
     match stored_forms(key).len() {
         1 => Cow::Borrowed(key),
-        _ => entries::content_hash(key).iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => forms::content_hash(key).iter().map(|byte| format!("{byte:02x}")).collect(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::memory::changes::lifecycle;
 use crate::memory::prelude::*;
-use crate::store::rows::entries::content_hash;
+use crate::store::rows::forms::content_hashes;
 use crate::store::rows::repeated_turns::{self, Said};
 use memory_agent_core::llm::json_answer;
 use memory_agent_core::llm::taken_back::{Speaker, TakenBack, taken_back};
@@ -33,7 +33,7 @@ fn message(role: &str, text: &str) -> (Speaker, Vec<Vec<u8>>) {
         "user" => (Speaker::User, original_message(text)),
         _ => (Speaker::Assistant, json_answer::said(text)),
     };
-    (speaker, stored_forms(said).iter().map(|form| content_hash(form)).collect())
+    (speaker, stored_forms(said).iter().flat_map(|form| content_hashes(form)).collect())
 }
 
 /// What is taken back.

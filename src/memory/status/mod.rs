@@ -12,7 +12,9 @@ use crate::models::{self, Failure, client, paths};
 use crate::pg::preload::is_preloaded;
 use crate::settings::{IdentityMode, Search};
 use crate::store::models::Kind;
-use crate::store::{agents, models::model_change, rows::counts, schema, search::vector_index};
+use crate::store::{
+    agents, changes::reindex, models::model_change, rows::counts, schema, search::vector_index,
+};
 use memory_agent_model_server::engine::model::missing_files;
 use memory_agent_model_server::protocol::{RemoteEmbedder, ServerStatus};
 use std::cmp::Ordering;
@@ -52,6 +54,7 @@ pub fn add_models(spi: &Spi, rows: &mut Vec<StatusRow>, ask_server: bool) -> PgR
         }
     }
     rows.extend(change_of_model(spi)?);
+    rows.extend(older_rows(spi)?);
     rows.push(embeddings(spi)?);
     Ok(())
 }
@@ -303,14 +306,29 @@ fn change_of_model(spi: &Spi) -> PgResult<Option<StatusRow>> {
         change.done,
         change.of
     );
-    let hint = match change.status.as_str() {
-        "dead" => Some(format!(
-            "SELECT last_error FROM memory_jobs WHERE id = '{0}' says why; memory_retry('{0}') tries again.",
-            change.job
-        )),
-        _ => None,
-    };
+    let hint = hint_if_dead(&change.status, change.job);
     Ok(Some(row("model change", &change.status, detail, hint.as_deref())))
+}
+
+/// Rows of an older version that are indexed anew, while that is not done.
+fn older_rows(spi: &Spi) -> PgResult<Option<StatusRow>> {
+    let Some(underway) = reindex::underway(spi)? else { return Ok(None) };
+    let detail = format!("{} of {} rows are looked at", underway.done, underway.of);
+    Ok(Some(row(
+        "older rows",
+        &underway.status,
+        detail,
+        hint_if_dead(&underway.status, underway.job).as_deref(),
+    )))
+}
+
+/// What to do about a job of all users that failed.
+fn hint_if_dead(status: &str, job: Uuid) -> Option<String> {
+    (status == "dead").then(|| {
+        format!(
+            "SELECT last_error FROM memory_jobs WHERE id = '{job}' says why; memory_retry('{job}') tries again."
+        )
+    })
 }
 
 fn embeddings(spi: &Spi) -> PgResult<StatusRow> {

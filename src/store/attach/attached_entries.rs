@@ -7,7 +7,7 @@ use crate::pg::prelude::*;
 use crate::pg::spi::sees_one_snapshot;
 use crate::store::attach::attachments::Source;
 use crate::store::attach::source_rows::{BATCH, SourceRow};
-use crate::store::rows::entries::content_hash;
+use crate::store::rows::forms::content_hash;
 use crate::store::rows::history;
 use crate::store::rows::lexemes::Lexemes;
 use std::collections::{BTreeMap, HashMap};

@@ -6,6 +6,7 @@ pub mod erasures;
 pub mod eviction;
 pub mod lifecycle;
 pub mod listing;
+pub mod reindex;
 pub mod seal;
 pub mod sweep;
 pub mod versions;

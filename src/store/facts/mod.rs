@@ -11,7 +11,7 @@ pub mod stale;
 use crate::pg::locks::{Lock, keep_erasures_out};
 use crate::store::prelude::*;
 use crate::store::rows::fact_scope::{Among, FactScope};
-use memory_agent_core::text::unicode;
+use crate::store::rows::forms;
 
 /// Where a fact is at home.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,26 +80,26 @@ pub fn holder_of_key(spi: &Spi, scope: &FactScope<'_>, key: &str) -> PgResult<Op
     )
 }
 
-/// An active fact of the scope with the same text.
-pub fn with_hash(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<Option<Uuid>> {
+/// An active fact of the scope that says this.
+pub fn that_says(spi: &Spi, scope: &FactScope<'_>, text: &str) -> PgResult<Option<Uuid>> {
     let holds = scope.holds();
     spi.row(
         &format!(
-            "SELECT e.id FROM memory_agent.entries e WHERE {holds} AND e.content_hash = $4 LIMIT 1"
+            "SELECT e.id FROM memory_agent.entries e WHERE {holds} AND e.content_hash = ANY ($4) LIMIT 1"
         ),
-        &mut params![scope; hash.to_vec()],
+        &mut params![scope; forms::content_hashes(text)],
     )
 }
 
-/// Whether a fact with the same text is kept in the scope as unverified.
-pub fn is_unverified(spi: &Spi, scope: &FactScope<'_>, hash: &[u8]) -> PgResult<bool> {
+/// Whether a fact that says this is kept in the scope as unverified.
+pub fn is_unverified(spi: &Spi, scope: &FactScope<'_>, text: &str) -> PgResult<bool> {
     spi.exists(
         &format!(
             "SELECT true FROM memory_agent.entries e WHERE {} AND e.kind = 'fact' \
-                AND e.state_reason = 'unverified' AND e.content_hash = $4 LIMIT 1",
+                AND e.state_reason = 'unverified' AND e.content_hash = ANY ($4) LIMIT 1",
             scope.condition()
         ),
-        &mut params![scope; hash.to_vec()],
+        &mut params![scope; forms::content_hashes(text)],
     )
 }
 
@@ -187,24 +187,24 @@ pub fn neighbors_by_words(
               WHERE {holds} AND e.embedding_model IS DISTINCT FROM $6 AND shared.words > 0 \
               ORDER BY shared.words DESC, e.created_at DESC, e.id LIMIT $7"
         ),
-        &mut params![scope; configuration, unicode::indexed(text).as_ref(), model, most],
+        &mut params![scope; configuration, forms::both(text).as_ref(), model, most],
     )
 }
 
-/// An active fact, likewise, with the same text, as a neighbour.
+/// An active fact, likewise, that says this, as a neighbour.
 pub fn same_text(
     spi: &Spi,
     scope: &FactScope<'_>,
     among: Among,
-    hash: &[u8],
+    text: &str,
 ) -> PgResult<Option<NearFact>> {
     let holds = scope.compared(among);
     spi.row(
         &format!(
             "SELECT {NEAR_COLUMNS}, 1::float8 FROM memory_agent.entries e \
-              WHERE {holds} AND e.content_hash = $4 LIMIT 1"
+              WHERE {holds} AND e.content_hash = ANY ($4) LIMIT 1"
         ),
-        &mut params![scope; hash.to_vec()],
+        &mut params![scope; forms::content_hashes(text)],
     )
 }
 

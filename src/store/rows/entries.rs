@@ -3,20 +3,13 @@
 use crate::store::prelude::*;
 use crate::store::rows::entry_windows::{self, SECOND};
 use crate::store::rows::fact_scope::FactScope;
+use crate::store::rows::forms::content_hash;
 use crate::store::rows::lexemes::Lexemes;
-use memory_agent_core::text::unicode;
-use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
 /// A new UUIDv7: ids sort by the time they were made.
 pub fn new_id() -> Uuid {
     Uuid::from_bytes(*uuid::Uuid::now_v7().as_bytes())
-}
-
-/// The hash by which exact duplicates are found: SHA-256 of the content in the form in which texts are compared,
-/// without outer white space.
-pub fn content_hash(content: &str) -> Vec<u8> {
-    Sha256::digest(unicode::compared(content).trim().as_bytes()).to_vec()
 }
 
 /// A row to be stored.

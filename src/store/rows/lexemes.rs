@@ -42,11 +42,15 @@ impl IntoDatum for Lexemes {
 }
 
 impl Lexemes {
-    /// Indexes a text. Text beyond a tsvector's limit is indexed by its longest prefix that fits,
-    /// counted in pieces of 64 KiB.
+    /// Indexes a text, in the form in which words are looked up.
     pub fn index(session: &Session, configuration: &str, content: &str) -> PgResult<Self> {
-        let content = unicode::indexed(content);
-        let content = lexical::without_overlong_words(&content, MAX_WORD_BYTES);
+        Self::of(session, configuration, &unicode::indexed(content))
+    }
+
+    /// Indexes a text as it is written. Text beyond a tsvector's limit is indexed by its longest prefix that fits,
+    /// counted in pieces of 64 KiB.
+    pub fn of(session: &Session, configuration: &str, content: &str) -> PgResult<Self> {
+        let content = lexical::without_overlong_words(content, MAX_WORD_BYTES);
         let mut whole: Option<Self> = None;
         for piece in lexical::lexical_pieces(&content, PIECE_BYTES) {
             let vector = Self::index_piece(session, configuration, piece)?;

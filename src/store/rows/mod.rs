@@ -5,6 +5,7 @@ pub mod entries;
 pub mod entry_windows;
 pub mod episodes;
 pub mod fact_scope;
+pub mod forms;
 pub mod history;
 pub mod lexemes;
 pub mod repeated_turns;

@@ -11,7 +11,7 @@ use crate::store::prelude::*;
 use crate::store::rows::counts::estimated_entries;
 use crate::store::rows::lexemes::{self, Lexemes};
 use crate::store::rows::scope::{Layer, Scope, ScopeSql, bind};
-use crate::store::rows::{entry_windows, text_search};
+use crate::store::rows::{entry_windows, forms, text_search};
 use crate::store::search::index_search::through_indexes;
 use crate::store::search::nearest::totals;
 use memory_agent_core::rank::bm25::Bm25;
@@ -111,6 +111,8 @@ fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
     others.sort();
     others.dedup();
     others.retain(|other| other != own);
+    let configurations: Vec<&str> =
+        std::iter::once(own).chain(others.iter().map(String::as_str)).collect();
     let mut terms = Terms::within(MAX_TERMS, MAX_TERM_BYTES);
     for text in std::iter::once(query.text).chain(query.rewrites.iter().map(String::as_str)) {
         let placed = |configuration: &str| -> PgResult<Vec<PlacedLexeme>> {
@@ -119,6 +121,7 @@ fn terms(spi: &Spi, scope: &Scope, query: &Query<'_>) -> PgResult<Vec<Term>> {
         let of_others: Vec<_> =
             others.iter().map(|other| placed(other)).collect::<PgResult<_>>()?;
         terms.add(placed(own)?, &of_others);
+        forms::add_words(spi, &mut terms, &configurations, text)?;
     }
     Ok(terms.into_vec())
 }

@@ -2,8 +2,9 @@
 //! wholes; their chunks are entries of kind `document`, which name their whole in the metadata.
 
 use crate::store::prelude::*;
-use crate::store::rows::entries::{content_hash, new_id};
+use crate::store::rows::entries::new_id;
 use crate::store::rows::fact_scope::FactScope;
+use crate::store::rows::forms::{content_hash, content_hashes};
 
 /// The type of archived conversations; documents may have any other.
 pub const CONVERSATION: &str = "conversation";
@@ -82,10 +83,10 @@ pub fn with_content(
         &format!(
             "SELECT a.id, {FORGOTTEN} FROM memory_agent.archives a, {CHUNKS} \
               WHERE a.user_id = $1 AND a.agent_id = $2 AND coalesce(a.session_id, '') = ANY ($3) \
-                AND a.content_hash = $4 AND a.doc_type <> 'conversation' \
+                AND a.content_hash = ANY ($4) AND a.doc_type <> 'conversation' \
               ORDER BY a.session_id NULLS FIRST LIMIT 1"
         ),
-        &mut params![scope.user_id, scope.agent_id, scope.names(), content_hash(content)],
+        &mut params![scope.user_id, scope.agent_id, scope.names(), content_hashes(content)],
     )
 }
 

@@ -4,8 +4,9 @@
 use crate::pg::prelude::*;
 use crate::pg::spi::Record;
 use crate::pg::wake_at_commit;
-use crate::store::rows::entries::{NewEntry, content_hash};
+use crate::store::rows::entries::NewEntry;
 use crate::store::rows::fact_scope::FactScope;
+use crate::store::rows::forms::{content_hash, content_hashes};
 use crate::store::rows::history::{self, IMPORTED};
 use crate::store::rows::sessions::{Fill, SessionKey};
 use crate::store::summaries::COVERED;
@@ -266,10 +267,16 @@ pub fn insert_archive(
                     coalesce(f.metadata, '{{}}'), coalesce(f.created_at, now()), \
                     coalesce(f.updated_at, f.created_at, now()) \
                FROM jsonb_to_record($7) AS {ARCHIVE_FIELDS} \
+              WHERE NOT EXISTS (SELECT FROM memory_agent.archives a \
+                                 WHERE a.user_id = $1 AND a.agent_id = $2 \
+                                   AND coalesce(a.session_id, '') = coalesce($3, '') AND a.content_hash = ANY ($8) \
+                                   AND a.doc_type <> 'conversation' AND f.doc_type <> 'conversation') \
              ON CONFLICT (user_id, agent_id, coalesce(session_id, ''), content_hash) \
                 WHERE doc_type <> 'conversation' DO NOTHING"
         ),
-        &mut params![scope; namespace, content, content_hash(content), JsonbText(json.to_owned())],
+        &mut params![
+            scope; namespace, content, content_hash(content), JsonbText(json.to_owned()), content_hashes(content)
+        ],
     )
 }
 

@@ -27,6 +27,9 @@ words! {
         Reembed = "reembed",
         /// Rows of an attached table that are to be taken in.
         Attach = "attach",
+        /// Rows that an older version stored, whose texts it hashed and indexed in other forms; of no session and no
+        /// user.
+        Reindex = "reindex",
     }
 }
 
@@ -49,7 +52,7 @@ impl JobKind {
                 Subject::Conversation
             }
             Self::Embed => Subject::Embeddings,
-            Self::Reembed | Self::Attach => Subject::Table,
+            Self::Reembed | Self::Attach | Self::Reindex => Subject::Table,
         }
     }
 
@@ -67,7 +70,9 @@ impl JobKind {
             Self::Extract | Self::Reflect | Self::Summarize | Self::Compress => {
                 &[Self::Extract, Self::Reflect, Self::Summarize, Self::Compress]
             }
-            Self::Embed | Self::Evict | Self::Reembed | Self::Attach => self.exclusive(),
+            Self::Embed | Self::Evict | Self::Reembed | Self::Attach | Self::Reindex => {
+                self.exclusive()
+            }
         }
     }
 
@@ -83,6 +88,7 @@ impl JobKind {
             Self::Evict => &[Self::Evict],
             Self::Reembed => &[Self::Reembed],
             Self::Attach => &[Self::Attach],
+            Self::Reindex => &[Self::Reindex],
         }
     }
 }

@@ -144,6 +144,18 @@ payloads! {
         /// How often it had been interrupted when this was kept.
         interrupted: i64,
     }
+
+    /// Of `reindex` jobs.
+    Reindex {
+        /// Whether all entries were looked at, and it is the archives' turn.
+        archives: bool,
+        /// The id of the last row that there was when the job came to the table.
+        until: Option<String>,
+        /// The id up to which its rows were looked at. No user is named: an erasure leaves the job.
+        after: Option<String>,
+        /// Rows that were looked at.
+        done: i64,
+    }
 }
 
 impl Extract {
@@ -296,6 +308,8 @@ mod tests {
         let place = json!({"attempt": 0, "after": "a", "done": 2, "refused": null});
         assert_eq!(again::<Embed>(json!({"place": place})), json!({"place": place}));
         assert_eq!(again::<Reembed>(json!({"model": "m"})), json!({"model": "m"}));
+        let row = json!({"archives": true, "until": "b", "after": "a", "done": 7});
+        assert_eq!(again::<Reindex>(row.clone()), row);
         for row in [
             json!({"attachment": "a", "phase": "gone"}),
             json!({"attachment": "a", "keys": [], "of_nobody": true, "is_new": true}),

@@ -189,6 +189,20 @@ impl Terms {
         }
     }
 
+    /// Rows have a word too that have one of these `variants` of it. `word` are its lexemes, of which the first that is
+    /// known stands for all.
+    pub fn vary(&mut self, word: &[PlacedLexeme], variants: &[PlacedLexeme]) {
+        let known = word.iter().find_map(|of| self.by_lexeme.get(&of.lexeme).copied());
+        let Some(at) = known else { return };
+        for PlacedLexeme { lexeme, .. } in variants {
+            let is_new = !word.iter().any(|of| of.lexeme == *lexeme)
+                && !self.all[at].lexemes().any(|known| known == lexeme);
+            if is_new && self.takes(lexeme) {
+                self.all[at].variants.push(lexeme.clone());
+            }
+        }
+    }
+
     pub fn into_vec(self) -> Vec<Term> {
         self.all
     }
@@ -323,6 +337,23 @@ mod tests {
         let expected =
             [term("die", &[]), term("häuser", &["haus"]), term("sind", &[]), term("alt", &[])];
         assert_eq!(terms.into_vec(), expected);
+    }
+
+    #[test]
+    fn a_word_has_the_forms_in_which_it_was_indexed() {
+        let mut terms = Terms::within(9, 99);
+        terms.add(placed(&[(1, "chlo\u{e9}"), (2, "salon")]), &[]);
+        let now = placed(&[(1, "chlo\u{e9}")]);
+        terms.vary(&now, &placed(&[(1, "chloe\u{301}")]));
+        terms.vary(&now, &placed(&[(1, "chloe\u{301}"), (2, "chlo\u{e9}")]));
+        // A stop word, or one that found no room, is no word.
+        terms.vary(&placed(&[(1, "u\u{308}ber")]), &placed(&[(1, "salon")]));
+        let expected = [term("chlo\u{e9}", &["chloe\u{301}"]), term("salon", &[])];
+        assert_eq!(terms.into_vec(), expected);
+        let mut terms = Terms::within(9, 4);
+        terms.add(placed(&[(1, "cat")]), &[]);
+        terms.vary(&placed(&[(1, "cat")]), &placed(&[(1, "ca\u{ad}t")]));
+        assert_eq!(terms.into_vec(), [term("cat", &[])]);
     }
 
     #[test]

@@ -147,6 +147,7 @@ impl Job {
             "evict" => "Moving old messages out of prompts",
             "embed" => "Making memories findable by their meaning",
             "reembed" => "Changing the model that knows meanings",
+            "reindex" => "Making older memories findable by their words",
             "attach" => "Taking in the rows of a table",
             other => other,
         }

@@ -53,7 +53,7 @@ impl JobsLoop {
         }
         match kind {
             JobKind::Evict => true,
-            JobKind::Attach => !self.is_stepping(kind),
+            JobKind::Attach | JobKind::Reindex => !self.is_stepping(kind),
             JobKind::Embed | JobKind::Reembed => {
                 !self.is_stepping(kind) && self.models_pause.is_over()
             }

@@ -7,8 +7,7 @@ use memory_agent_core::jobs::Subject;
 
 /// A job that is still to work on the rows of all users: it keeps no texts, and others wait for it. Rows of
 /// an attached table that were refused are those of one user.
-const FOR_ALL: &str =
-    "(t.status <> 'done' AND (t.kind = 'reembed' OR t.kind = 'attach' AND NOT t.payload ? 'keys'))";
+const FOR_ALL: &str = "(t.status <> 'done' AND (t.kind IN ('reembed', 'reindex') OR t.kind = 'attach' AND NOT t.payload ? 'keys'))";
 
 impl Erasure<'_> {
     /// Deletes the jobs of the user.

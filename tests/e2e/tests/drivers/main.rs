@@ -2,7 +2,7 @@
 
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::programs_of_others::{has_their_python, installed};
-use memory_agent_e2e::{Json, expect_error, json, shared};
+use memory_agent_e2e::{Cluster, Json, expect_error, json, shared};
 use std::process::Command;
 
 /// A new database, whose worker has nothing to do, and a command that finds it as psql would.
@@ -57,6 +57,47 @@ fn node_postgres() {
     let answers = answers(&mut node);
     let expected =
         json!({"rows": ["The dog is called Rex."], "waits": [true, true], "archived": [0]});
+    assert_eq!(answers, expected);
+}
+
+#[test]
+fn pgx() {
+    if !has_their_python() {
+        return;
+    }
+    let program = installed("drivers-go", "tests/drivers/pgx_driver.go").join("pgx_driver");
+    let answers = answers(&mut command(&program.to_string_lossy(), "drivers_pgx"));
+    let dog = ["The dog is called Rex."];
+    let expected = json!({
+        "rows": dog, "simple": dog, "null": dog, "refused": "22023",
+        "waits": [true, true, true], "tokens": true, "hits": 1, "archived": 0,
+    });
+    assert_eq!(answers, expected);
+}
+
+/// It reaches no Unix socket, so it has a server of its own.
+#[test]
+fn jdbc() {
+    if !has_their_python() {
+        return;
+    }
+    let id = std::process::id();
+    let address = format!("127.{}.{}.{}", 192 + (id >> 16) % 48, (id >> 8) % 256, id % 256);
+    let cluster = Cluster::builder().preload(true).setting("listen_addresses", &address).start();
+    let mut client = cluster.database("jdbc").connect();
+    let rules = "local all all trust\nhost all all 127.0.0.0/8 trust\n";
+    std::fs::write(cluster.data().join("pg_hba.conf"), rules).unwrap();
+    run(&mut client, "SELECT pg_reload_conf()");
+    let classes = installed("drivers-java", "tests/drivers/JdbcDriver.java");
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(format!("{}:/usr/share/java/postgresql.jar", classes.display()));
+    java.arg("JdbcDriver").arg(format!("jdbc:postgresql://{address}/jdbc?user=postgres"));
+    let answers = answers(&mut java);
+    let dog = ["The dog is called Rex."];
+    let expected = json!({
+        "rows": dog, "nulls": dog, "called": [1], "refused": "22023",
+        "waits": [true, true, true, true, true, true], "tokens": true, "hits": true, "archived": 0,
+    });
     assert_eq!(answers, expected);
 }
 

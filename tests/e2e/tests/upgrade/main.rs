@@ -1,10 +1,12 @@
 //! `ALTER EXTENSION memory_agent UPDATE` from every released version, and the three promises about it:
 //! an updated schema is the same as a fresh one (`catalog`, `privileges`), the library serves databases
-//! that were not updated (`older`), and what older versions wrote is still there (`rows`).
+//! that were not updated (`older`), and what older versions wrote is still there (`rows`)
+//! and found (`forms`).
 
 mod binary;
 mod calls;
 mod catalog;
+mod forms;
 mod global;
 mod ids;
 #[path = "../common/impostors.rs"]
