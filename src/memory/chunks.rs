@@ -4,6 +4,7 @@
 use crate::memory::follow_ups;
 use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare_by};
+use crate::memory::quotas;
 use crate::memory::turn::indexed_text;
 use crate::models::counting;
 use crate::pg::memory_context::scratch;
@@ -142,5 +143,9 @@ pub fn insert_chunks(
     if prepared.needs_job() {
         follow_ups::queue_embedding(spi, &parent.scope, settings)?;
     }
-    Ok(())
+    match parent.source_relation {
+        // They repeat turns, and do not count.
+        Some(_) => Ok(()),
+        None => quotas::check(spi, parent.scope.user_id),
+    }
 }

@@ -7,7 +7,7 @@ use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, check_metadata, markers_of};
 use crate::memory::update::take_up;
-use crate::memory::{follow_ups, scope_settings, secrets, session_writer};
+use crate::memory::{follow_ups, quotas, scope_settings, secrets, session_writer};
 use crate::models::counting;
 use crate::settings::Effective;
 use crate::store::archives::ARCHIVE_RELATION;
@@ -267,6 +267,9 @@ fn store_entry(
     let is_complete = entry.is_complete();
     let json = &checked.json;
     imports::insert_entry(spi, ImportedEntry { entry: new, json, default_expiry, is_complete })?;
+    if entry.state.as_deref() != Some("inactive") {
+        quotas::check_all(spi, &caller.user_id)?;
+    }
     if let Some(key) = &session {
         let (turns, added) = added(checked, prepared);
         let at = checked.created_at;

@@ -28,6 +28,7 @@ pub mod llm;
 pub mod model_registry;
 pub mod prelude;
 pub mod prepare;
+pub mod quotas;
 pub mod recall;
 pub mod repetitions;
 pub mod reservation;

@@ -8,7 +8,7 @@ use crate::memory::lifecycle::Locked;
 use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::session_writer::facts_from;
-use crate::memory::{documents, follow_ups, scope_settings, secrets, turn};
+use crate::memory::{documents, follow_ups, quotas, scope_settings, secrets, turn};
 use crate::settings::Effective;
 use crate::store::entries::{self, FactsFrom, NewEntry, Standing};
 use crate::store::facts::{self, Ending};
@@ -141,6 +141,10 @@ impl<'a> Revision<'a> {
         let new = self.version(spi, &locked, facts_from)?;
         let new_id = new.id;
         writer.revise(old, new, self.prepared.needs_job())?;
+        // The new version of a turn has an id behind the old one's.
+        if self.content.len() > old.content.len() {
+            quotas::check_all(spi, user)?;
+        }
         let waits = match facts_from {
             FactsFrom::Turn => old.role == "user" && old.is_turn(),
             from => from == FactsFrom::Decision,

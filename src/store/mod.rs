@@ -40,6 +40,7 @@ pub mod neighbors;
 pub mod prelude;
 pub mod queue;
 pub mod queue_upkeep;
+pub mod quotas;
 pub mod reflections;
 pub mod repeated_turns;
 pub mod repetitions;

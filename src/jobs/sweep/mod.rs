@@ -15,8 +15,8 @@ use crate::store::models::Kind;
 use crate::store::sessions::SessionKey;
 use crate::store::sweep::Kept;
 use crate::store::{
-    archives, attachments, extraction, llm_calls, model_change, queue_upkeep, reflections, schema,
-    sessions, summaries, sweep, traces,
+    archives, attachments, extraction, llm_calls, model_change, queue_upkeep, quotas, reflections,
+    schema, sessions, summaries, sweep, traces,
 };
 use memory_agent_core::facts::episodes::CloseReason;
 use serde_json::json;
@@ -265,7 +265,7 @@ fn archive_idle() -> Result<bool, Aborted> {
 }
 
 /// Queues rows again that a transaction stored with the old embedding model after the change to another
-/// was over, notes what attached tables are called now, and forgets done jobs.
+/// was over, notes what attached tables are called now, forgets counts that newer ones replace, and done jobs.
 fn tidy() -> Result<bool, Aborted> {
     transaction(|spi| {
         let attempts = LlmLimits::current().max_attempts;
@@ -278,5 +278,6 @@ fn tidy() -> Result<bool, Aborted> {
         true => attachments::renew(spi),
         false => Ok(()),
     })?;
-    rows(|spi| queue_upkeep::forget_done(spi, DONE_JOBS_KEPT, BATCH))
+    let has_more = rows(|spi| quotas::tidy(spi, BATCH))?;
+    Ok(rows(|spi| queue_upkeep::forget_done(spi, DONE_JOBS_KEPT, BATCH))? | has_more)
 }

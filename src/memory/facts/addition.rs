@@ -6,7 +6,7 @@ use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prelude::*;
 use crate::memory::prepare::{Prepare, prepare};
 use crate::memory::turn::{self, Checked, Turn};
-use crate::memory::{follow_ups, scope_settings};
+use crate::memory::{follow_ups, quotas, scope_settings};
 use crate::models::thresholds;
 use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing};
@@ -83,6 +83,11 @@ fn store_source(
     prepared: &Prepare,
     settings: &Effective,
 ) -> PgResult<Uuid> {
+    // It does not count itself, but there must be room for what it becomes.
+    let room = quotas::room(spi, &caller.user_id)?;
+    if let Some(problem) = room.and_then(|mut room| room.take(fact.content().len())) {
+        return Err(quotas::over_quota(problem));
+    }
     let id = entries::new_id();
     let session_id = fact.session_id.as_deref();
     let key = session_id.map(|session_id| SessionKey::of(caller, session_id));

@@ -3,7 +3,7 @@
 //! their embedding, what assistants repeated of them, and the session's counters.
 
 use crate::memory::lifecycle::UPDATE;
-use crate::memory::{follow_ups, repetitions};
+use crate::memory::{follow_ups, quotas, repetitions};
 use crate::pg::prelude::*;
 use crate::settings::Effective;
 use crate::store::entries::{self, NewEntry, Standing};
@@ -206,8 +206,12 @@ impl<'a> FactWriter<'a> {
         repetitions::note(self.spi, self.user(), ended, self.actor.duplicate, self.actor.job)
     }
 
-    /// Brings the session's counters up to date.
+    /// Brings the session's counters up to date. The quota is looked at here: of facts that took the place of others,
+    /// not one is too much.
     pub fn finish(&self) -> PgResult<()> {
+        if !self.stored.is_empty() {
+            quotas::check(self.spi, self.user())?;
+        }
         let Some(key) = &self.session else { return Ok(()) };
         let change = Fill { entries: self.stored.len() as i64, ..Fill::default() };
         match sessions::adjust(self.spi, key, change)? {
