@@ -6,7 +6,7 @@ pub mod attached_status;
 use crate::identity::grants::{self, Level};
 use crate::identity::{self, visible_identity};
 use crate::memory::prelude::*;
-use crate::memory::scope::active_model;
+use crate::memory::{quotas, scope::active_model, status::attached_status};
 use crate::models::supervisor_state::{self, State};
 use crate::models::{self, Failure, client, paths};
 use crate::pg::preload::is_preloaded;
@@ -65,6 +65,7 @@ pub fn of_tables(spi: &Spi, level: Level, settings: &Search) -> PgResult<Vec<Sta
     if schema::has_0_3() {
         rows.extend(levels(spi, level)?);
         rows.extend(session_recall(spi)?);
+        rows.extend(quotas::status(spi)?);
     }
     Ok(rows)
 }
