@@ -405,6 +405,66 @@ COMMENT ON FUNCTION memory_use_endpoint(text,text) IS
 COMMENT ON FUNCTION memory_list_endpoints() IS
     'The LLM endpoints of this database, by name. is_enabled: false for one that came with a copy, until the owner calls memory_enable_endpoint. agents: those that use it; an empty name stands for all agents without one of their own. calls_per_minute, daily_tokens: limits, 0 for none. tokens_today: used since midnight UTC. Errors: 42501.';
 
+-- === Quotas ===
+
+-- What users may have, as administrators set it; user_id '*' is for all users without one of their own. 0 is
+-- without limit.
+CREATE TABLE memory_agent.quotas (
+    user_id      text PRIMARY KEY,
+    entries      bigint CHECK (entries >= 0),
+    bytes        bigint CHECK (bytes >= 0),
+    daily_tokens bigint CHECK (daily_tokens >= 0),
+    set_at       timestamptz NOT NULL DEFAULT now()
+);
+
+-- What users with a quota had when it was counted. Rows are only added, so that sessions of a user do not wait for
+-- each other; a sweep deletes the older ones.
+CREATE TABLE memory_agent.quota_counts (
+    user_id    text NOT NULL,
+    id         uuid NOT NULL,
+    entries    bigint NOT NULL,
+    bytes      bigint NOT NULL,
+    counted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (user_id, id)
+);
+
+CREATE INDEX llm_calls_user_idx ON memory_agent.llm_calls (user_id, at);
+
+CREATE FUNCTION memory_set_quota(
+    user_id text, entries bigint DEFAULT NULL, bytes bigint DEFAULT NULL, daily_tokens bigint DEFAULT NULL)
+    RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'memory_set_quota_wrapper';
+
+CREATE FUNCTION memory_list_quotas()
+    RETURNS TABLE (user_id text, entries bigint, bytes bigint, daily_tokens bigint)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'memory_list_quotas_wrapper';
+
+CREATE FUNCTION memory_usage(user_id text DEFAULT NULL)
+    RETURNS TABLE (resource text, used bigint, quota bigint)
+    LANGUAGE c STABLE PARALLEL UNSAFE ROWS 3
+    AS 'MODULE_PATHNAME', 'memory_usage_wrapper';
+
+ALTER TABLE memory_agent.quotas ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_agent.quota_counts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY visible ON memory_agent.quotas FOR SELECT
+    USING (user_id OPERATOR(pg_catalog.=) ANY ((SELECT memory_agent.visible_users())::pg_catalog.text[]));
+CREATE POLICY visible ON memory_agent.quota_counts FOR SELECT
+    USING (user_id OPERATOR(pg_catalog.=) ANY ((SELECT memory_agent.visible_users())::pg_catalog.text[]));
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.quotas', '');
+
+COMMENT ON TABLE memory_agent.quotas IS 'What users may have, as memory_set_quota wrote it; user_id ''*'' stands for all users without one of their own. NULL: as for all users; 0: no limit.';
+COMMENT ON COLUMN memory_agent.quotas.bytes IS 'Bytes of the contents of entries.';
+COMMENT ON COLUMN memory_agent.quotas.daily_tokens IS 'Tokens of LLMs per day in UTC.';
+COMMENT ON TABLE memory_agent.quota_counts IS 'What users with a quota of entries or bytes had when it was counted. A sweep deletes counts that newer ones replace. pg_dump does not include the rows.';
+COMMENT ON COLUMN memory_agent.quota_counts.id IS 'Entries with greater ids were stored after the count.';
+COMMENT ON FUNCTION memory_set_quota(text,bigint,bigint,bigint) IS
+    'Sets the quota of a user, in place of the one before; user_id ''*'': of all users without one of their own. entries: entries of memory that hold (turns, facts, chunks of documents, rows of attached tables). bytes: of their contents. daily_tokens: tokens of LLMs per day in UTC, for statements and background work of the user. NULL: as for all users; 0: no limit; all three NULL delete the quota. Whoever has more keeps it and cannot add to it (53400). Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_list_quotas() IS
+    'The quotas as memory_set_quota wrote them, by user; user_id ''*'' stands for all users without one of their own. NULL: as for all users; 0: no limit. Errors: 42501.';
+COMMENT ON FUNCTION memory_usage(text) IS
+    'What a user has, beside the quota: a row for entries, for bytes of their contents, and for daily_tokens, the tokens of LLMs since midnight UTC. user_id: default the caller. quota: NULL is no limit. Errors: 22023, 42501.';
+
 -- === Languages ===
 
 CREATE INDEX sessions_text_search_config_idx ON memory_agent.sessions (user_id)
@@ -739,7 +799,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_load', 'reader'), ('memory_originals', 'reader'),
            ('memory_export_markdown', 'reader'), ('memory_export_json', 'reader'),
            ('memory_history', 'reader'), ('memory_verify_history', 'reader'),
-           ('memory_status', 'reader'), ('memory_stats', 'reader'), ('visible_users', 'reader'),
+           ('memory_status', 'reader'), ('memory_stats', 'reader'), ('memory_usage', 'reader'), ('visible_users', 'reader'),
 
            ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
            ('memory_add_document', 'user'), ('memory_import_markdown', 'user'), ('memory_import_json', 'user'),
@@ -758,7 +818,8 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
            ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin'),
            ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin'),
            ('memory_spent_today', 'admin'),
-           ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin')
+           ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin'),
+           ('memory_set_quota', 'admin'), ('memory_list_quotas', 'admin')
 $$;
 
 COMMENT ON TABLE memory_agent.spending IS 'Tokens of language models that each caller of the gateway has spent on its latest day, written by memory_spend.';

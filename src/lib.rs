@@ -32,6 +32,7 @@ extension_sql_file!("../sql/schema/43_attach.sql", name = "attach", requires = [
 extension_sql_file!("../sql/schema/44_models.sql", name = "models", requires = ["functions"]);
 extension_sql_file!("../sql/schema/45_gateway.sql", name = "gateway", requires = ["functions"]);
 extension_sql_file!("../sql/schema/46_endpoints.sql", name = "endpoints", requires = ["functions"]);
+extension_sql_file!("../sql/schema/47_quotas.sql", name = "quotas", requires = ["functions"]);
 extension_sql_file!(
     "../sql/schema/70_security.sql",
     name = "security",

@@ -333,3 +333,24 @@ CREATE TABLE memory_agent.llm_probes (
     valid_until   timestamptz NOT NULL,
     PRIMARY KEY (base_url, model)
 );
+
+-- What users may have, as administrators set it; user_id '*' is for all users without one of their own. 0 is
+-- without limit.
+CREATE TABLE memory_agent.quotas (
+    user_id      text PRIMARY KEY,
+    entries      bigint CHECK (entries >= 0),
+    bytes        bigint CHECK (bytes >= 0),
+    daily_tokens bigint CHECK (daily_tokens >= 0),
+    set_at       timestamptz NOT NULL DEFAULT now()
+);
+
+-- What users with a quota had when it was counted. Rows are only added, so that sessions of a user do not wait for
+-- each other; a sweep deletes the older ones.
+CREATE TABLE memory_agent.quota_counts (
+    user_id    text NOT NULL,
+    id         uuid NOT NULL,
+    entries    bigint NOT NULL,
+    bytes      bigint NOT NULL,
+    counted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (user_id, id)
+);

@@ -142,6 +142,8 @@ CREATE INDEX llm_calls_at_idx ON memory_agent.llm_calls (at);
 -- The texts that calls kept of a user, which an erasure takes away.
 CREATE INDEX llm_calls_texts_idx ON memory_agent.llm_calls (user_id)
     WHERE request IS NOT NULL OR response IS NOT NULL OR error IS NOT NULL;
+-- The tokens of a user's calls of a day.
+CREATE INDEX llm_calls_user_idx ON memory_agent.llm_calls (user_id, at);
 CREATE INDEX traces_at_idx ON memory_agent.traces (at);
 CREATE INDEX traces_session_idx ON memory_agent.traces (user_id, agent_id, session_id, at);
 CREATE INDEX archives_newest_idx ON memory_agent.archives (user_id, updated_at DESC, id DESC);

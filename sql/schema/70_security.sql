@@ -15,7 +15,7 @@ DECLARE
 BEGIN
     FOREACH guarded IN ARRAY ARRAY['sessions', 'agents', 'entries', 'entry_windows', 'session_summaries',
                                    'episodes', 'jobs', 'history', 'llm_calls', 'traces', 'archives',
-                                   'tokens']
+                                   'tokens', 'quotas', 'quota_counts']
     LOOP
         EXECUTE pg_catalog.format('ALTER TABLE memory_agent.%I ENABLE ROW LEVEL SECURITY', guarded);
         EXECUTE pg_catalog.format(
@@ -54,7 +54,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_load', 'reader'), ('memory_originals', 'reader'),
            ('memory_export_markdown', 'reader'), ('memory_export_json', 'reader'),
            ('memory_history', 'reader'), ('memory_verify_history', 'reader'),
-           ('memory_status', 'reader'), ('memory_stats', 'reader'), ('visible_users', 'reader'),
+           ('memory_status', 'reader'), ('memory_stats', 'reader'), ('memory_usage', 'reader'), ('visible_users', 'reader'),
 
            ('memory_ingest', 'user'), ('memory_ingest_batch', 'user'), ('memory_add', 'user'),
            ('memory_add_document', 'user'), ('memory_import_markdown', 'user'), ('memory_import_json', 'user'),
@@ -73,7 +73,8 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
            ('memory_attach', 'admin'), ('memory_detach', 'admin'), ('attached_rows', 'admin'),
            ('memory_create_token', 'admin'), ('memory_revoke_token', 'admin'), ('memory_list_tokens', 'admin'),
            ('memory_spent_today', 'admin'),
-           ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin')
+           ('memory_use_endpoint', 'admin'), ('memory_list_endpoints', 'admin'),
+           ('memory_set_quota', 'admin'), ('memory_list_quotas', 'admin')
 $$;
 
 -- Roles keep their level when they are renamed; a dump names them as this leaves them.

@@ -110,6 +110,17 @@ COMMENT ON FUNCTION memory_use_endpoint(text,text) IS
     'Chooses the LLM endpoint of an agent, for statements and background work. name: one of memory_list_endpoints(); NULL removes the choice: the agent then uses the endpoint chosen for all agents, else that of the settings. agent_id: 1 to 512 bytes; NULL for all agents without an endpoint of their own. Errors: 42704 for a name that does not exist, 22023, 42501.';
 COMMENT ON FUNCTION memory_list_endpoints() IS
     'The LLM endpoints of this database, by name. is_enabled: false for one that came with a copy, until the owner calls memory_enable_endpoint. agents: those that use it; an empty name stands for all agents without one of their own. calls_per_minute, daily_tokens: limits, 0 for none. tokens_today: used since midnight UTC. Errors: 42501.';
+COMMENT ON TABLE memory_agent.quotas IS 'What users may have, as memory_set_quota wrote it; user_id ''*'' stands for all users without one of their own. NULL: as for all users; 0: no limit.';
+COMMENT ON COLUMN memory_agent.quotas.bytes IS 'Bytes of the contents of entries.';
+COMMENT ON COLUMN memory_agent.quotas.daily_tokens IS 'Tokens of LLMs per day in UTC.';
+COMMENT ON TABLE memory_agent.quota_counts IS 'What users with a quota of entries or bytes had when it was counted. A sweep deletes counts that newer ones replace. pg_dump does not include the rows.';
+COMMENT ON COLUMN memory_agent.quota_counts.id IS 'Entries with greater ids were stored after the count.';
+COMMENT ON FUNCTION memory_set_quota(text,bigint,bigint,bigint) IS
+    'Sets the quota of a user, in place of the one before; user_id ''*'': of all users without one of their own. entries: entries of memory that hold (turns, facts, chunks of documents, rows of attached tables). bytes: of their contents. daily_tokens: tokens of LLMs per day in UTC, for statements and background work of the user. NULL: as for all users; 0: no limit; all three NULL delete the quota. Whoever has more keeps it and cannot add to it (53400). Errors: 22023, 42501.';
+COMMENT ON FUNCTION memory_list_quotas() IS
+    'The quotas as memory_set_quota wrote them, by user; user_id ''*'' stands for all users without one of their own. NULL: as for all users; 0: no limit. Errors: 42501.';
+COMMENT ON FUNCTION memory_usage(text) IS
+    'What a user has, beside the quota: a row for entries, for bytes of their contents, and for daily_tokens, the tokens of LLMs since midnight UTC. user_id: default the caller. quota: NULL is no limit. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_add_document(text,text,text,text,text,text,jsonb) IS
     'Stores a document and returns its id, or the id of the document with the same text in the same scope. It is cut into chunks of memory_agent.chunk_tokens along its Markdown, which memory_recall returns as entries of kind document with parent_id, granularity (document, section or chunk), headings, title, doc_type and ordinal in their metadata. content: the text, up to memory_agent.max_content_bytes. title: up to 1000 bytes. doc_type: any value except conversation. session_id: NULL or global is the user''s global memory. metadata: an object, which every chunk also gets. Documents do not expire. Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_recall_times() IS

@@ -18,3 +18,4 @@ SELECT pg_catalog.pg_extension_config_dump('memory_agent.tokens', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.spending', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoints', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoint_uses', '');
+SELECT pg_catalog.pg_extension_config_dump('memory_agent.quotas', '');

@@ -30,6 +30,7 @@ pub mod list;
 pub mod model_change;
 pub mod prelude;
 pub mod prompt_limit;
+pub mod quotas;
 pub mod recall;
 pub mod reserve;
 pub mod rows;

@@ -4,6 +4,7 @@
 use crate::jobs::llm_connection::{CallId, LlmCalls, LostCall};
 use crate::jobs::prelude::*;
 use crate::memory::llm::{Asked, Question};
+use crate::memory::quotas;
 use crate::memory::scope::endpoints::Chosen;
 use crate::models::Failure;
 use crate::settings::LlmLimits;
@@ -21,6 +22,8 @@ pub struct Llm<'a> {
     pub name: Option<String>,
     /// Most tokens a day, 0 for no limit, and what sets that.
     pub daily_tokens: (i64, String),
+    /// Whose memory it is asked about.
+    user_id: String,
     /// The requests in flight.
     pub calls: &'a mut LlmCalls,
 }
@@ -150,12 +153,27 @@ fn lost(reason: LostCall, prompt_tokens: u32) -> ChatOutcome {
 
 impl<'a> Llm<'a> {
     /// The LLM at an endpoint of the one that was chosen.
-    pub fn of(endpoint: Endpoint, chosen: &Chosen, calls: &'a mut LlmCalls) -> Self {
+    pub fn of(endpoint: Endpoint, chosen: &Chosen, job: &Job, calls: &'a mut LlmCalls) -> Self {
         let (name, daily_tokens) = (chosen.name().map(str::to_owned), chosen.daily_tokens());
-        Self { endpoint, name, daily_tokens, calls }
+        Self { endpoint, name, daily_tokens, user_id: job.user_id.clone(), calls }
     }
 
-    /// Why the LLM may not be asked before tomorrow: a job may have many questions.
+    /// Whether it may be asked now: a job may have many questions. The quota of its user holds up no other user's.
+    fn may_be_asked(&self) -> Result<(), Progress> {
+        let what = Missing::Answer;
+        if let Some(reason) = self.used_up()? {
+            return Err(Progress::Unavailable { retry_in: None, reason, what });
+        }
+        match transaction(|spi| quotas::tokens_problem(spi, &self.user_id, true))? {
+            Some(reason) => {
+                let retry_in = Some(quotas::until_tomorrow());
+                Err(Progress::Unavailable { retry_in, reason, what })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Why nobody may ask the LLM before tomorrow.
     fn used_up(&self) -> Result<Option<String>, Aborted> {
         let (limit, setting) = &self.daily_tokens;
         if *limit == 0 {
@@ -179,9 +197,7 @@ pub struct Exchange {
 impl Exchange {
     /// Asks a question; what comes of it comes to [`LlmTask::proceed`].
     pub fn ask(&mut self, question: Question, llm: &mut Llm<'_>) -> Taken {
-        if let Some(reason) = llm.used_up()? {
-            return Err(Progress::Unavailable { retry_in: None, reason, what: Missing::Answer });
-        }
+        llm.may_be_asked()?;
         let tokens = estimated_tokens(&question.messages);
         let settings = LlmLimits::current();
         self.asked = Asked::of(&question.messages, tokens, &settings);

@@ -8,6 +8,7 @@ pub mod facts;
 pub mod ingest;
 pub mod llm;
 pub mod prelude;
+pub mod quotas;
 pub mod recall;
 pub mod scope;
 pub mod status;

@@ -60,8 +60,10 @@ kinds! {
     unsupported = ERRCODE_FEATURE_NOT_SUPPORTED;
     /// Something that cannot be done in this transaction (25001).
     active_transaction = ERRCODE_ACTIVE_SQL_TRANSACTION;
-    /// PostgreSQL has no slot left for a background worker (53400).
-    no_slot = ERRCODE_CONFIGURATION_LIMIT_EXCEEDED;
+    /// PostgreSQL has no slot left for a background worker (53000).
+    no_slot = ERRCODE_INSUFFICIENT_RESOURCES;
+    /// A user has used up a quota (53400).
+    over_quota = ERRCODE_CONFIGURATION_LIMIT_EXCEEDED;
     /// A concurrent transaction stands against it; a retry may succeed (40001).
     conflict = ERRCODE_T_R_SERIALIZATION_FAILURE;
 }

@@ -9,6 +9,7 @@ pub mod llm;
 pub mod models;
 pub mod prelude;
 pub mod queue;
+pub mod quotas;
 pub mod rows;
 pub mod schema;
 pub mod search;

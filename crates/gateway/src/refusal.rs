@@ -129,6 +129,13 @@ impl Refusal {
         Self { retry_after: Some(seconds.max(1)), is_final: true, ..refusal }
     }
 
+    /// 429: the user has as much in memory as a quota allows. Trying again is no use before some is forgotten.
+    pub fn over_quota() -> Self {
+        let message = "the quota of this user's memory is used up";
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "quota_reached", message);
+        Self { is_final: true, ..refusal }
+    }
+
     /// 502: the upstream cannot be reached, or broke off.
     pub fn no_upstream(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "upstream_unavailable", message)

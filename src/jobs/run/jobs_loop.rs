@@ -257,8 +257,10 @@ impl JobsLoop {
         step: impl FnOnce(&mut dyn LlmTask, &mut Llm<'_>) -> Taken,
     ) -> Progress {
         match self.llm_of(task.job()) {
-            Ok((endpoint, chosen)) => step(task, &mut Llm::of(endpoint, &chosen, &mut self.llm))
-                .unwrap_or_else(|ended| ended),
+            Ok((endpoint, chosen)) => {
+                let mut llm = Llm::of(endpoint, &chosen, task.job(), &mut self.llm);
+                step(task, &mut llm).unwrap_or_else(|ended| ended)
+            }
             Err(reason) => exchange::unavailable(reason),
         }
     }

@@ -24,6 +24,7 @@ use crate::store::{
     llm::llm_calls,
     models::model_change,
     queue::{queue_upkeep, traces},
+    quotas,
     rows::sessions,
     schema, summaries,
     summaries::archives,
@@ -275,7 +276,7 @@ fn archive_idle() -> Result<bool, Aborted> {
 }
 
 /// Queues rows again that a transaction stored with the old embedding model after the change to another
-/// was over, notes what attached tables are called now, and forgets done jobs.
+/// was over, notes what attached tables are called now, forgets counts that newer ones replace, and done jobs.
 fn tidy() -> Result<bool, Aborted> {
     transaction(|spi| {
         let attempts = LlmLimits::current().max_attempts;
@@ -288,5 +289,6 @@ fn tidy() -> Result<bool, Aborted> {
         true => attachments::renew(spi),
         false => Ok(()),
     })?;
-    rows(|spi| queue_upkeep::forget_done(spi, DONE_JOBS_KEPT, BATCH))
+    let has_more = rows(|spi| quotas::tidy(spi, BATCH))?;
+    Ok(rows(|spi| queue_upkeep::forget_done(spi, DONE_JOBS_KEPT, BATCH))? | has_more)
 }

@@ -3,7 +3,7 @@
 
 use crate::memory::texts::prepare::embedder;
 use crate::memory::texts::session_writer::facts_from;
-use crate::memory::{scope::scope_settings, texts::follow_ups};
+use crate::memory::{quotas, scope::scope_settings, texts::follow_ups};
 use crate::pg::locks::keep_erasures_out;
 use crate::pg::prelude::*;
 use crate::settings::Effective;
@@ -172,6 +172,9 @@ fn restore_entry(
     let undone: Vec<Uuid> = later.into_iter().map(|(version, _)| version).collect();
     let waits = facts_from(spi, &entry.agent_id, settings)? != FactsFrom::Nothing;
     lifecycle::restore(spi, user, id, model, waits)?;
+    if entry.state == "inactive" {
+        quotas::check_all(spi, user)?;
+    }
     if !undone.is_empty() {
         lifecycle::undo(spi, user, &undone, id)?;
         history::append_all(
@@ -307,6 +310,7 @@ pub fn restore_document(
     if chunks.is_empty() {
         return Ok(false);
     }
+    quotas::check_all(spi, user)?;
     if model.is_some() && chunks.contains(&true) {
         let (agent_id, session_id) = (agent.as_str(), session.as_deref());
         let scope = FactScope { user_id: user, agent_id, session_id };

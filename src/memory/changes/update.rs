@@ -10,6 +10,7 @@ use crate::memory::texts::prepare::{Prepare, prepare};
 use crate::memory::texts::session_writer::facts_from;
 use crate::memory::{
     changes::documents,
+    quotas,
     scope::scope_settings,
     texts::{follow_ups, secrets, turn},
 };
@@ -145,6 +146,10 @@ impl<'a> Revision<'a> {
         let new = self.version(spi, &locked, facts_from)?;
         let new_id = new.id;
         writer.revise(old, new, self.prepared.needs_job())?;
+        // The new version of a turn has an id behind the old one's.
+        if self.content.len() > old.content.len() {
+            quotas::check_all(spi, user)?;
+        }
         let waits = match facts_from {
             FactsFrom::Turn => old.role == "user" && old.is_turn(),
             from => from == FactsFrom::Decision,

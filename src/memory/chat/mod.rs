@@ -9,6 +9,7 @@ use crate::memory::ingest::taken_back::{self, Back, Sent};
 use crate::memory::ingest::{ingest, stored_before};
 use crate::memory::llm::{Answered, Llm, Talk};
 use crate::memory::prelude::*;
+use crate::memory::quotas;
 use crate::memory::scope::checks::check_content;
 use crate::memory::texts::secrets;
 use crate::memory::texts::turn::Turn;
@@ -69,6 +70,11 @@ pub fn converse(
     if let Some(said) = &said {
         check_content(&said.content, &wanted.settings.content)?;
         secrets::clean(&said.content, &said.metadata(), &wanted.settings.content)?;
+        let message = (!said.is_repeated).then_some(said.content.as_str());
+        let turns: Vec<&str> = message.into_iter().chain([""]).collect();
+        if let Some(problem) = quotas::lacks_room(&wanted.caller.user_id, &turns)? {
+            return Err(quotas::over_quota(problem));
+        }
     }
     let started = Instant::now();
     // As it is now: what comes while the LLM answers was not known to who sent this.
@@ -144,6 +150,12 @@ fn store(
     let reply = reply.and_then(|reply| kept(reply, settings));
     let has_reply = reply.is_some();
     turns.extend(reply.map(|(reply, metadata)| turn("assistant", reply, metadata)));
+    let contents: Vec<&str> = turns.iter().map(|turn| turn.content.as_str()).collect();
+    if let Some(problem) = quotas::lacks_room(&wanted.caller.user_id, &contents)? {
+        // The answer has been paid for.
+        warn(format!("neither the message nor the answer is stored: {problem}"), quotas::HINT);
+        return Ok(None);
+    }
     let ids = ingest(&wanted.caller, turns)?;
     let answer = ids.last().copied().filter(|_| has_reply);
     if let (Some(message), false) = (ids.first(), is_stored) {

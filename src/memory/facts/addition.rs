@@ -6,7 +6,7 @@ use crate::memory::facts::fact_writer::FactWriter;
 use crate::memory::prelude::*;
 use crate::memory::texts::prepare::{Prepare, prepare};
 use crate::memory::texts::turn::{self, Checked, Turn};
-use crate::memory::{scope::scope_settings, texts::follow_ups};
+use crate::memory::{quotas, scope::scope_settings, texts::follow_ups};
 use crate::models::thresholds;
 use crate::settings::Effective;
 use crate::store::facts::{self, Ending, NearFact};
@@ -85,6 +85,11 @@ fn store_source(
     prepared: &Prepare,
     settings: &Effective,
 ) -> PgResult<Uuid> {
+    // It does not count itself, but there must be room for what it becomes.
+    let room = quotas::room(spi, &caller.user_id)?;
+    if let Some(problem) = room.and_then(|mut room| room.take(fact.content().len())) {
+        return Err(quotas::over_quota(problem));
+    }
     let id = entries::new_id();
     let session_id = fact.session_id.as_deref();
     let key = session_id.map(|session_id| SessionKey::of(caller, session_id));

@@ -2,7 +2,10 @@
 //! reflection, an update. Additions, new versions, repetitions and endings are here, with their history,
 //! their embedding, what assistants repeated of them, and the session's counters.
 
-use crate::memory::texts::{follow_ups, repetitions};
+use crate::memory::{
+    quotas,
+    texts::{follow_ups, repetitions},
+};
 use crate::pg::prelude::*;
 use crate::settings::Effective;
 use crate::store::changes::lifecycle::{self, Stored};
@@ -207,8 +210,12 @@ impl<'a> FactWriter<'a> {
         repetitions::note(self.spi, self.user(), ended, self.actor.duplicate, self.actor.job)
     }
 
-    /// Brings the session's counters up to date.
+    /// Brings the session's counters up to date. The quota is looked at here: of facts that took the place of others,
+    /// not one is too much.
     pub fn finish(&self) -> PgResult<()> {
+        if !self.stored.is_empty() {
+            quotas::check(self.spi, self.user())?;
+        }
         let Some(key) = &self.session else { return Ok(()) };
         let change = Fill { entries: self.stored.len() as i64, ..Fill::default() };
         match sessions::adjust(self.spi, key, change)? {

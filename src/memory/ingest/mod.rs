@@ -7,6 +7,7 @@ pub mod taken_back;
 
 use crate::memory::ingest::taken_back::{Back, Sent};
 use crate::memory::prelude::*;
+use crate::memory::quotas;
 use crate::memory::scope::scope_settings;
 use crate::memory::texts::prepare::{Prepare, prepare};
 use crate::memory::texts::secrets;
@@ -31,8 +32,11 @@ const REPEATS: &str = "user";
 
 /// Stores a turn and returns its id.
 pub fn ingest_one(caller: &Caller, turn: Turn) -> PgResult<Uuid> {
-    let id = ingest(caller, vec![turn])?.pop();
-    id.ok_or_else(|| Error::internal("a turn was stored without an id"))
+    only(ingest(caller, vec![turn])?)
+}
+
+fn only(mut ids: Vec<Uuid>) -> PgResult<Uuid> {
+    ids.pop().ok_or_else(|| Error::internal("a turn was stored without an id"))
 }
 
 /// A turn that is stored once.
@@ -75,9 +79,11 @@ pub fn ingest_once(
         let key = Map::from_iter([(REQUEST_KEY.to_owned(), json!(request_key))]);
         turn.metadata = turn.metadata.with_keys(key);
     }
-    let id = ingest_one(caller, turn)?;
+    let id = only(add(caller, vec![turn])?)?;
     let replaces = if replaces.is_empty() { back.message } else { replaces };
     let replaced = taken_back::end(&key, &replaces, id)?;
+    // Not before: what takes the place of another is not one more.
+    check_quota(caller)?;
     Ok(Once { id, is_new: true, replaced, answers: Vec::new() })
 }
 
@@ -114,6 +120,19 @@ pub fn stored_before(
 
 /// Stores turns and returns their ids in the order given, each session's with its own settings.
 pub fn ingest(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {
+    let ids = add(caller, turns)?;
+    if !ids.is_empty() {
+        check_quota(caller)?;
+    }
+    Ok(ids)
+}
+
+fn check_quota(caller: &Caller) -> PgResult<()> {
+    roles::write_as_owner(|spi| quotas::check(spi, &caller.user_id))
+}
+
+/// Stores turns, before anybody looks at the quota.
+fn add(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {
     if turns.is_empty() {
         return Ok(Vec::new());
     }

@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)] // reads flags of the transaction
 
+use crate::memory::quotas;
 use crate::memory::scope::endpoints::{self, Chosen};
 use crate::models::{Failure, client, paths};
 use crate::pg::prelude::*;
@@ -123,7 +124,11 @@ impl Llm {
     }
 
     /// Passes a conversation on and waits for its next answer, as [`Self::ask`] does.
+    ///
+    /// # Errors
+    /// 53400 when the user's tokens of the day are used up.
     pub fn converse(&self, user_id: &str, purpose: &'static str, talk: Talk) -> PgResult<Answered> {
+        quotas::check_tokens(user_id, may_write())?;
         let Talk { body, max_answer_tokens, temperature } = talk;
         let tokens = body.estimated_tokens();
         let messages = Value::from(body.messages.into_values());
@@ -148,7 +153,13 @@ impl Llm {
         send: impl FnOnce(Endpoint, &dyn Fn()) -> Result<ChatOutcome, Failure>,
     ) -> PgResult<Answered> {
         let mut counted = (None, None);
-        let outcome = match (self.endpoint(), refused_by_daily_limit(&self.chosen)?) {
+        let refused = match refused_by_daily_limit(&self.chosen)? {
+            None => roles::as_owner(|| {
+                quotas::tokens_problem(&Spi::read_latest()?, user_id, may_write())
+            })?,
+            refused => refused,
+        };
+        let outcome = match (self.endpoint(), refused) {
             (Err(reason), _) => without_call(ChatFailureKind::Unavailable, &reason),
             (Ok(_), Some(reason)) => without_call(ChatFailureKind::Unavailable, &reason),
             (Ok(endpoint), None) => {

@@ -2,6 +2,7 @@
 //! not, and what to do about it. Never content.
 
 pub mod attached_status;
+pub mod quota_status;
 
 use crate::identity::grants::{self, Level};
 use crate::identity::{self, visible_identity};
@@ -68,6 +69,7 @@ pub fn of_tables(spi: &Spi, level: Level, settings: &Search) -> PgResult<Vec<Sta
     if schema::has_0_3() {
         rows.extend(levels(spi, level)?);
         rows.extend(session_recall(spi)?);
+        rows.extend(quota_status::row_of_quotas(spi)?);
     }
     Ok(rows)
 }

@@ -2,6 +2,7 @@
 //! is touched, then stored as entries of kind `document`.
 
 use crate::memory::prelude::*;
+use crate::memory::quotas;
 use crate::memory::texts::follow_ups;
 use crate::memory::texts::prepare::{Prepare, prepare_by};
 use crate::memory::texts::turn::indexed_text;
@@ -142,5 +143,9 @@ pub fn insert_chunks(
     if prepared.needs_job() {
         follow_ups::queue_embedding(spi, &parent.scope, settings)?;
     }
-    Ok(())
+    match parent.source_relation {
+        // They repeat turns, and do not count.
+        Some(_) => Ok(()),
+        None => quotas::check(spi, parent.scope.user_id),
+    }
 }

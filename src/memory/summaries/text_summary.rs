@@ -3,6 +3,7 @@
 
 use crate::memory::llm::Llm;
 use crate::memory::prelude::*;
+use crate::memory::quotas;
 use crate::memory::summaries::awaited_summary::Condenser;
 use crate::models::counting::{count, count_one};
 use crate::settings::Effective;
@@ -46,6 +47,7 @@ impl Request<'_> {
         if tokens <= self.most {
             return Ok(Summary { text: self.text.to_owned(), tokens, model: None });
         }
+        quotas::check_tokens(&caller.user_id, true)?;
         let condenser = Condenser { llm: &llm, user_id: &caller.user_id, purpose: "summarize" };
         let summary = &settings.summary;
         let limits = summary.chunks();

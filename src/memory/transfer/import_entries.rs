@@ -8,6 +8,7 @@ use crate::memory::scope::checks::{check_content, check_fact_key, check_session}
 use crate::memory::texts::prepare::{Prepare, prepare};
 use crate::memory::texts::turn::{self, check_metadata, markers_of};
 use crate::memory::{
+    quotas,
     scope::scope_settings,
     texts::{follow_ups, secrets, session_writer},
 };
@@ -270,6 +271,9 @@ fn store_entry(
     let is_complete = entry.is_complete();
     let json = &checked.json;
     imports::insert_entry(spi, ImportedEntry { entry: new, json, default_expiry, is_complete })?;
+    if entry.state.as_deref() != Some("inactive") {
+        quotas::check_all(spi, &caller.user_id)?;
+    }
     if let Some(key) = &session {
         let (turns, added) = added(checked, prepared);
         let at = checked.created_at;

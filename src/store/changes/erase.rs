@@ -13,7 +13,7 @@ use crate::pg::locks::Lock;
 use crate::pg::prelude::*;
 use crate::store::rows::entries::new_id;
 use crate::store::rows::sessions::{self, SessionKey};
-use crate::store::{facts::shared_facts, rows::history, schema, summaries};
+use crate::store::{facts::shared_facts, quotas, rows::history, schema, summaries};
 use affected_rows::{AffectedRows, Hold};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -157,6 +157,8 @@ impl Erasure<'_> {
         if schema::has_0_3() {
             let tokens = "DELETE FROM memory_agent.tokens t WHERE t.user_id = $1";
             self.run("tokens", tokens, self.params())?;
+            // The quota itself is an administrator's.
+            quotas::forget(self.spi, self.user_id)?;
         }
         self.blank("SELECT x.id FROM memory_agent.history x WHERE x.user_id = $1", self.params())
     }

@@ -70,22 +70,48 @@ fn saturated(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// Tokens that were used in the present day in UTC at an endpoint that is a row, or at that of the settings. The
-/// day has an end as well: calls that were recorded while the clock was ahead would count on every day until
-/// then.
+/// Tokens of calls `c`.
+const TOKENS: &str =
+    "coalesce(sum(coalesce(c.prompt_tokens, 0)::int8 + coalesce(c.completion_tokens, 0)), 0)::int8";
+/// Calls `c` of the present day in UTC. It has an end as well: calls that were recorded while the clock was ahead
+/// would count on every day until then.
+const TODAY: &str = "c.at >= date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' \
+     AND c.at < (date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC'";
+
+/// Tokens that were used today at an endpoint that is a row, or at that of the settings.
 pub fn tokens_today(spi: &Spi, endpoint: Option<&str>) -> PgResult<i64> {
     let of_endpoint =
         if schema::has_0_3() { "c.endpoint IS NOT DISTINCT FROM $1" } else { "$1 IS NULL" };
     spi.one(
-        &format!(
-            "SELECT coalesce(sum(coalesce(c.prompt_tokens, 0)::int8 + coalesce(c.completion_tokens, 0)), 0)::int8 \
-               FROM memory_agent.llm_calls c \
-              WHERE c.at >= date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' \
-                AND c.at < (date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC' \
-                AND {of_endpoint}"
-        ),
+        &format!("SELECT {TOKENS} FROM memory_agent.llm_calls c WHERE {TODAY} AND {of_endpoint}"),
         &mut params![endpoint],
     )
+}
+
+/// Tokens that were used today for a user.
+pub fn tokens_of_user_today(spi: &Spi, user_id: &str) -> PgResult<i64> {
+    spi.one(
+        &format!("SELECT {TOKENS} FROM memory_agent.llm_calls c WHERE c.user_id = $1 AND {TODAY}"),
+        &mut params![user_id],
+    )
+}
+
+/// How many users have used up their quota of tokens for today, and whether all calls of today were read: at most
+/// `most` are.
+pub fn users_without_tokens(spi: &Spi, most: i64) -> PgResult<(i64, bool)> {
+    let (users, read): (i64, i64) = spi.one(
+        &format!(
+            "SELECT count(*) FILTER (WHERE u.tokens >= \
+                        nullif(coalesce(o.daily_tokens, a.daily_tokens), 0)), coalesce(sum(u.calls), 0)::int8 \
+               FROM (SELECT c.user_id, {TOKENS} AS tokens, count(*) AS calls \
+                       FROM (SELECT c.user_id, c.prompt_tokens, c.completion_tokens \
+                               FROM memory_agent.llm_calls c WHERE {TODAY} LIMIT $1 + 1) c GROUP BY c.user_id) u \
+               LEFT JOIN memory_agent.quotas o ON o.user_id = u.user_id \
+               LEFT JOIN memory_agent.quotas a ON a.user_id = '*' AND u.user_id <> '*'"
+        ),
+        &mut params![most],
+    )?;
+    Ok((users, read <= most))
 }
 
 /// Deletes calls that are older than `age`, at most `most`, and returns how many. Those of the day stay,

@@ -240,12 +240,21 @@ fn read(path: &Path) -> Vec<Spent> {
 /// Tokens of this session's database that were used today at an endpoint and of which no row tells that this
 /// transaction can see: those of other transactions that run, and those the worker has not recorded yet.
 pub fn waiting_tokens(endpoint: Option<&str>) -> i64 {
+    waiting(|spent| spent.endpoint.as_deref() == endpoint)
+}
+
+/// The same for a user, at any endpoint.
+pub fn waiting_tokens_of_user(user_id: &str) -> i64 {
+    waiting(|spent| spent.user_id == user_id)
+}
+
+fn waiting(is_counted: impl Fn(&Spent) -> bool) -> i64 {
     // SAFETY: set for the life of the session.
     let database = unsafe { pg_sys::MyDatabaseId };
     let own = LEDGER.with_borrow(|ledger| ledger.file.as_ref().map(|(path, _)| path.clone()));
     let others = files(database).into_iter().filter(|file| own.as_ref() != Some(file));
     let spent = others.flat_map(|file| read(&file)).filter(Spent::is_of_today);
-    spent.filter(|spent| spent.endpoint.as_deref() == endpoint).map(|spent| spent.tokens()).sum()
+    spent.filter(is_counted).map(|spent| spent.tokens()).sum()
 }
 
 /// Makes rows of what was left; the worker's part. One that is killed between the commit and the removal

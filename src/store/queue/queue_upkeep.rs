@@ -66,6 +66,17 @@ pub fn run_postponed(spi: &Spi, kinds: &[JobKind], most: i64) -> PgResult<u64> {
     )
 }
 
+/// Runs jobs at once that wait for a reason that begins like this, up to ten thousand.
+pub fn run_waiting_for(spi: &Spi, reason: &str) -> PgResult<()> {
+    spi.run(
+        "UPDATE memory_agent.jobs j SET run_after = now() WHERE j.id IN ( \
+            SELECT o.id FROM memory_agent.jobs o \
+             WHERE o.status = 'pending' AND o.run_after > now() AND starts_with(o.last_error, $1) \
+             ORDER BY o.run_after LIMIT 10000 FOR UPDATE SKIP LOCKED)",
+        &mut params![reason],
+    )
+}
+
 /// Forgets jobs that were done this long ago.
 pub fn forget_done(spi: &Spi, age: Duration, most: i64) -> PgResult<u64> {
     spi.execute(

@@ -195,6 +195,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_list", "stable unsafe"),
     ("memory_list_documents", "stable unsafe"),
     ("memory_list_endpoints", "stable unsafe"),
+    ("memory_list_quotas", "stable unsafe"),
     ("memory_list_tokens", "stable unsafe"),
     ("memory_load", "stable unsafe"),
     ("memory_originals", "stable unsafe"),
@@ -209,6 +210,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_revoke_token", "volatile unsafe"),
     ("memory_search_archive", "stable unsafe"),
     ("memory_set_endpoint", "volatile unsafe"),
+    ("memory_set_quota", "volatile unsafe"),
     ("memory_spend", "volatile unsafe"),
     ("memory_spent_today", "stable unsafe"),
     ("memory_state", "stable unsafe"),
@@ -217,6 +219,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_summarize", "volatile unsafe"),
     ("memory_token_user", "stable unsafe"),
     ("memory_update", "volatile unsafe"),
+    ("memory_usage", "stable unsafe"),
     ("memory_use_embedding_model", "volatile unsafe"),
     ("memory_use_endpoint", "volatile unsafe"),
     ("memory_verify_history", "stable unsafe"),
@@ -291,6 +294,8 @@ const PRIMARY_KEYS: &[(&str, &str)] = &[
     ("llm_calls", "id"),
     ("llm_probes", "base_url, model"),
     ("models", "name"),
+    ("quota_counts", "user_id, id"),
+    ("quotas", "user_id"),
     ("session_summaries", "user_id, id"),
     ("sessions", "user_id, agent_id, session_id"),
     ("spending", "token_hash"),
@@ -353,8 +358,8 @@ fn dumps_carry_every_table() {
     let unmarked = "SELECT c.relname::text FROM {MEMBERS} JOIN pg_class c ON c.oid = d.objid \
                      WHERE d.classid = 'pg_class'::regclass AND c.relkind IN ('r', 'p', 'S') \
                        AND NOT c.oid = ANY (coalesce(x.extconfig, '{}'))";
-    // What is known of an LLM is not true of another machine's.
-    assert_eq!(found(&mut client, unmarked), ["llm_probes"]);
+    // What is known of an LLM is not true of another machine's, and counts are made again.
+    assert_eq!(found(&mut client, unmarked), ["llm_probes", "quota_counts"]);
     // No filter, for the script ships no rows.
     let filters = "SELECT f FROM pg_extension x, unnest(x.extcondition) f \
                    WHERE x.extname = 'memory_agent' AND f <> ''";

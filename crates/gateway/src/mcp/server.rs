@@ -296,6 +296,10 @@ fn advice(tool: &str, problem: &Problem) -> String {
         ("58000", tools::SUMMARIZE_TEXT) => {
             "The memory server's language model gave no answer: condense the text yourself, or try again later."
         }
+        ("53400", _) => {
+            "The user's quota of memory is used up: nothing was stored. Tell the user, who can forget what is not \
+             needed any more, or ask an administrator for more."
+        }
         ("25006", _) => "Memory can only be read now: nothing was stored. Tell the user.",
         ("40001" | "40P01", _) => "Something else changed this memory at the same time: try again.",
         ("42501", _) => {
@@ -324,6 +328,7 @@ mod tests {
         let said = advice(tools::SUMMARIZE_TEXT, &refused("55000"));
         assert!(said.contains("condense the text yourself"), "{said}");
         assert!(advice(tools::ADD_MEMORY, &refused("55000")).contains("SQLSTATE 55000"));
+        assert!(advice(tools::ADD_MEMORY, &refused("53400")).contains("quota"));
         assert_eq!(advice(tools::UPDATE_MEMORY, &refused("42704")), NOT_FOUND);
         assert_eq!(advice(tools::LIST_MEMORIES, &refused("22007")), BAD_CURSOR);
         let said = advice(tools::ADD_MEMORY, &MemoryError::NoDatabase(String::new()).into());

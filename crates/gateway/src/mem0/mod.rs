@@ -127,6 +127,7 @@ fn failed(error: &MemoryError) -> Refusal {
         MemoryError::Refused(said) if said.code == "42809" => Refusal::invalid(
             "this memory is a passage of a document or a row of a table, which cannot be changed here",
         ),
+        MemoryError::Refused(said) if said.code == "53400" => Refusal::over_quota(),
         MemoryError::Refused(said)
             if ["22", "54"].iter().any(|class| said.code.starts_with(class)) =>
         {

@@ -5,7 +5,7 @@ use super::frame::{Here, form_token};
 use super::opening::{Openings, name_of};
 use super::parts::{self, count};
 use super::request::{Answer, Asked, Trouble};
-use super::{rows, usage};
+use super::{quota, rows, usage};
 use crate::db::memory::Param;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -51,6 +51,7 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
     let status: Vec<Part> =
         rows::read(&asked.rows("SELECT to_jsonb(s) FROM memory_status() s", &[]).await?)?;
     let jobs = jobs(&asked).await?;
+    let quota = quota::show(&asked).await?;
     let spent = usage::show(&asked).await?;
     let is_operator = spent.is_some() || !asked.visit.has_signed_in;
     let of = |wanted: &[&str]| -> Vec<&Job> {
@@ -71,6 +72,7 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
         section aria-labelledby="yours" {
             h2 #yours { "Your memory" }
             (health(&status))
+            (quota)
             @if !failed.is_empty() {
                 h3 { (count(failed.len(), "task failed", "tasks failed")) }
                 (list(&failed))

@@ -18,6 +18,7 @@ mod one_session;
 mod opening;
 mod parts;
 mod prompt;
+mod quota;
 mod request;
 mod rows;
 mod search;

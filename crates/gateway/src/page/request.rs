@@ -210,7 +210,7 @@ impl From<&MemoryError> for Trouble {
         let status = match said.code.as_str() {
             "42704" => StatusCode::NOT_FOUND,
             "42501" => StatusCode::FORBIDDEN,
-            "23505" | "25006" | "42710" | "42809" | "55000" => StatusCode::CONFLICT,
+            "23505" | "25006" | "42710" | "42809" | "53400" | "55000" => StatusCode::CONFLICT,
             _ if said.is_about_what_was_sent() => StatusCode::BAD_REQUEST,
             code => {
                 let message = format!("The database could not do this: SQLSTATE {code}.");

@@ -27,7 +27,7 @@ impl JobsLoop {
                 let delay = match what {
                     Missing::Llm => self.pause_llm(task.job(), retry_in),
                     Missing::Models => self.models_pause.begin(retry_in),
-                    Missing::Answer => SLOW_DELAY,
+                    Missing::Answer => retry_in.unwrap_or(SLOW_DELAY),
                 };
                 self.postpone(task.job(), delay, &reason);
             }

@@ -122,7 +122,8 @@ impl JobsLoop {
         }
         match self.llm_of(&job) {
             Ok((endpoint, chosen)) => {
-                let (task, taken) = start(job, &mut Llm::of(endpoint, &chosen, &mut self.llm));
+                let mut llm = Llm::of(endpoint, &chosen, &job, &mut self.llm);
+                let (task, taken) = start(job, &mut llm);
                 self.settle(task, taken.unwrap_or_else(|ended| ended));
             }
             Err(reason) if self.llm_pauses.has_rows => self.postpone(&job, LONG_DELAY, &reason),

@@ -197,10 +197,12 @@ fn reference_has_every_filter_key() {
 fn operations_has_every_component_of_status() {
     let mut client = client("operations_has_every_component_of_status");
     // One component is there only while the embedding model is changed, one for each attached table, one
-    // when a role with a level reads a table, one when an agent keeps sessions apart, one after an update.
+    // when a role with a level reads a table, one when an agent keeps sessions apart, one after an update, one with
+    // a quota.
     let change = "BEGIN; SELECT memory_use_embedding_model('memory-embed-small'); \
                   CREATE TABLE notes (id int PRIMARY KEY, body text); SELECT memory_attach('notes', 'body'); \
                   CREATE ROLE status_levels; SELECT memory_grant('status_levels', 'reader'); \
+                  SELECT memory_set_quota('ann', entries => 1); \
                   GRANT SELECT ON memory_agent.entries TO status_levels; \
                   INSERT INTO memory_agent.jobs (id, kind, user_id, agent_id) \
                   VALUES (gen_random_uuid(), 'reindex', '*', '*'); \

@@ -17,7 +17,7 @@ impl Snapshot {
         let names: Vec<String> = values(
             client,
             "SELECT relname::text FROM pg_class WHERE relnamespace = 'memory_agent'::regnamespace \
-             AND relkind = 'r' AND relname <> 'llm_probes'",
+             AND relkind = 'r' AND relname NOT IN ('llm_probes', 'quota_counts')",
             &[],
         );
         let tables = names.into_iter().map(|name| {
@@ -103,6 +103,7 @@ pub fn fill(client: &mut Client) {
         "SELECT memory_create_token('alice', 'laptop')",
         "SELECT memory_spend(sha256('alice'), 100)",
         "SELECT memory_set_endpoint('spare', 'https://llm.example/v1', 'm', key_name => 'team')",
+        "SELECT memory_set_quota('ann', entries => 1000000, daily_tokens => 0)",
         "SELECT memory_use_endpoint('spare', 'buyer')",
         "INSERT INTO memory_agent.attachments (id, relation, content_column) \
          VALUES (gen_random_uuid(), 'public.notes', 'body')",

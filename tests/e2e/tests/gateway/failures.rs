@@ -289,3 +289,16 @@ fn secrets_go_upstream_and_not_into_memory() {
     assert!(reply.rest().unwrap().contains("is yours."));
     assert_eq!(stored(&mut client, "ann", "refused"), [""; 0]);
 }
+
+#[test]
+fn a_chat_over_the_quota_goes_on() {
+    let upstream = Upstream::saying("Two.");
+    let (gateway, mut client) = for_ann("failures_quota", &upstream, &[]);
+    run(&mut client, "SELECT memory_set_quota('ann', entries => 2)");
+    for failed in [None, Some("store")] {
+        let mut reply = chat(&gateway, &[], &says("s", failed.unwrap_or("One?")));
+        assert_eq!((reply.status, reply.header("x-memory-failed")), (200, failed));
+        assert!(reply.rest().unwrap().contains("Two."));
+    }
+    assert_eq!(stored(&mut client, "ann", "s"), ["user: One?", "assistant: Two."]);
+}

@@ -327,3 +327,19 @@ fn what_is_inferred_comes_later() {
     let mut all = send(gateway.address(), "GET", "/memories", &[], "");
     assert_eq!(texts(&all.json()), [""; 0]);
 }
+
+#[test]
+fn what_is_over_the_quota_is_refused_for_good() {
+    let upstream = Upstream::saying("Nothing.");
+    let (gateway, mut client) = for_ann("mem0_quota", &upstream, &[]);
+    run(&mut client, "SELECT memory_set_quota('ann', entries => 1)");
+    let add = |text: &str| {
+        let messages = json!([{"role": "user", "content": text}]);
+        let body = json!({"messages": messages, "infer": false}).to_string();
+        send(gateway.address(), "POST", "/v3/memories/add/", &[], &body)
+    };
+    assert_eq!(add("Ann keeps bees.").status, 200);
+    let mut reply = add("Ann has a boat.");
+    assert_eq!((reply.status, reply.header("x-should-retry")), (429, Some("false")));
+    assert_eq!(reply.json()["error"]["code"], "quota_reached");
+}

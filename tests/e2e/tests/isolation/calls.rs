@@ -160,6 +160,7 @@ pub const CALLS: &[Call] = &[
     }),
     call("memory_load", Reader, Argument, 2, |d| d.name()),
     call("memory_stats", Reader, Argument, 1, |d| d.name()),
+    call("memory_usage", Reader, Identity, 1, |_| String::new()),
     call("memory_originals", Reader, Argument, 3, |d| d.id()),
     call("memory_export_markdown", Reader, Argument, 1, |d| d.name()),
     call("memory_export_json", Reader, Argument, 1, |d| {
@@ -235,6 +236,8 @@ pub const CALLS: &[Call] = &[
     call("memory_spent_today", Higher, Nobody, 1, |_| String::new()),
     call("memory_use_endpoint", Higher, Nobody, 1, |d| format!("NULL, {}", d.name())),
     call("memory_list_endpoints", Higher, Nobody, 1, |_| String::new()),
+    call("memory_list_quotas", Higher, Nobody, 1, |_| String::new()),
+    call("memory_set_quota", Higher, Nobody, 1, |d| format!("{}, 1000", d.name())),
     call("memory_set_endpoint", Higher, Nobody, 1, |_| "'e', 'https://a', 'm'".to_owned()),
     call("memory_enable_endpoint", Higher, Nobody, 1, |_| "'e'".to_owned()),
     call("memory_drop_endpoint", Higher, Nobody, 1, |_| "'e'".to_owned()),

@@ -90,6 +90,7 @@ fn a_checker_finds_nothing_on_any_view() {
          INSERT INTO memory_agent.llm_calls (id, user_id, purpose, model, prompt_tokens, completion_tokens, status) \
              VALUES (gen_random_uuid(), 'ann', 'extract', 'small', 1200, 34, 'ok'); \
          SELECT memory_create_token('ann', 'laptop'); \
+         SELECT memory_set_quota('ann', entries => 5000, bytes => 1000000, daily_tokens => 1000); \
          SELECT memory_ingest('chat ' || n, 'user', 'The key is under the blue pot.') FROM generate_series(1, 3) n",
     );
     let mut empty = database("accessible_new");

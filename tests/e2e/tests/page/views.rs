@@ -190,6 +190,25 @@ fn background_work_is_the_users_and_what_it_took_the_administrators() {
 }
 
 #[test]
+fn a_quota_is_shown_where_there_is_one_and_said_to_be_used_up() {
+    let mut client = database("views_quota");
+    let gateway = gateway("views_quota", Some("ann"));
+    let mut reader = Reader::of(&gateway);
+    assert!(!read(&reader.page("/ui/background")).contains("quota"));
+    run(&mut client, "SELECT memory_set_quota('ann', entries => 2, daily_tokens => 900)");
+    run(&mut client, "SELECT memory_add('Ann keeps bees.', infer => false)");
+    let text = read(&reader.page("/ui/background"));
+    assert!(text.contains("Your quota 1 of 2 entries. 0 of 900 tokens of language"), "{text}");
+    run(&mut client, "SELECT memory_add('Ann has a boat.', infer => false)");
+    let text = read(&reader.page("/ui/background"));
+    assert!(text.contains("2 of 2 entries: nothing new is remembered until you forget"), "{text}");
+    // What is added over it is refused.
+    reader.page("/ui");
+    let reply = reader.post("/ui/add", &[("content", "Ann sings."), ("back", "/ui")]);
+    assert_eq!(reply.status, 409);
+}
+
+#[test]
 fn a_new_user_sees_that_there_is_nothing() {
     let _client = database("views_empty");
     let gateway = gateway("views_empty", Some("new"));

@@ -11,6 +11,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("memory_enable_endpoint", "likewise"),
     ("memory_grant", "likewise"),
     ("memory_list_tokens", "lists those of all users"),
+    ("memory_list_quotas", "lists those of all users"),
     ("memory_register_model", "an administrator's, of a table that has few rows"),
     ("memory_revoke", "likewise"),
     ("memory_set_endpoint", "likewise"),
@@ -23,7 +24,8 @@ pub const SETUP: &str = "/* of the test */ \
     CREATE TABLE notes (id integer PRIMARY KEY, body text NOT NULL, who text NOT NULL); \
     SELECT memory_attach('notes', 'body', 'who'); \
     SELECT memory_configure(session_id => 'whole', settings => '{\"extraction\": \"episode\"}'); \
-    SELECT memory_create_token('alice', 'a token')";
+    SELECT memory_create_token('alice', 'a token'); \
+    SELECT memory_set_quota('alice', 1000000, 1000000000, 1000000000)";
 
 /// Calls with `{r}` for the number of the round, and `{turn}`, `{fact}`, `{document}` and `{none}` for ids.
 const CALLS: &[&str] = &[
@@ -106,6 +108,8 @@ const CALLS: &[&str] = &[
     "memory_create_token('alice', 'token {r}')",
     "memory_revoke_token('alice', 'token {r}')",
     "memory_list_endpoints()",
+    "memory_set_quota('alice', 1000000 + {r}, 1000000000, 1000000000)",
+    "memory_usage()",
 ];
 
 /// What applications do with an attached table.

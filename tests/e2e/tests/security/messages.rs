@@ -191,6 +191,7 @@ fn every_call_that_stores_says_so_once() {
         ("memory_create_token('alice', 'laptop')", "create token"),
         ("memory_revoke_token('alice', 'laptop')", "revoke token"),
         ("memory_spend(sha256('x'), 7)", "spend"),
+        ("memory_set_quota('alice', 1000)", "set quota"),
         ("memory_set_endpoint('e', 'https://llm.example/v1', 'm')", "set endpoint"),
         ("memory_enable_endpoint('e')", "enable endpoint"),
         ("memory_use_endpoint('e', 'a')", "use endpoint"),

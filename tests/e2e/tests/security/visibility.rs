@@ -42,6 +42,8 @@ const ROWS: &[(&str, &str)] = &[
         "llm_calls",
         "(id, user_id, purpose, model, status) VALUES (gen_random_uuid(), $1, 'p', 'm', 'ok')",
     ),
+    ("quota_counts", "(user_id, id, entries, bytes) VALUES ($1, gen_random_uuid(), 1, 1)"),
+    ("quotas", "(user_id, entries) VALUES ($1, 1)"),
     (
         "session_summaries",
         "(id, user_id, agent_id, session_id, level, content, method) \

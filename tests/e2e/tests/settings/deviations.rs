@@ -26,7 +26,7 @@ cross_session_triggers | context ingest | its effect; in ingest, the longest lis
 default_top_k | isolation processes recall settings window | its effect, and a setting whose change is easily seen
 default_ttl | background ingest | memories that expire while the test runs; its effect
 dense_weight | recall | its effect, and words alone
-embed_on_ingest | background chat common context dump erase facts gateway inference ingest isolation lifecycle page pgbouncer properties recall reflection security settings standby summaries upgrade window | off, where a test is about words or has many rows and no question about meaning; async, where it is about the job
+embed_on_ingest | background chat common context dump erase facts gateway inference ingest isolation lifecycle page pgbouncer properties quotas recall reflection security settings standby summaries upgrade window | off, where a test is about words or has many rows and no question about meaning; async, where it is about the job
 embedding_api_key_file | inference | its effect: an endpoint of the test
 embedding_api_version | inference | its effect: an endpoint of the test
 embedding_base_url | background inference model_change | an endpoint of the test
@@ -98,7 +98,7 @@ text_search_config | settings | its effect
 tool_failures | reflection | its effect
 trace | chat erase settings worker | its effect, and copies of texts that an erasure has to find
 ungrounded_facts | reflection worker | its effect
-user_id | attach background chat common context dump erase facts gateway harness history inference isolation lifecycle markdown model_change page pgbouncer recall reflection security settings summaries upgrade window worker | who asks: a test's sessions name their user, as every application does
+user_id | attach background chat common context dump erase facts gateway harness history inference isolation lifecycle markdown model_change page pgbouncer quotas recall reflection security settings summaries upgrade window worker | who asks: a test's sessions name their user, as every application does
 worker | attach background chat dump erase faults gateway harness ingest lifecycle page security standby upgrade window | off, where rows are to stay as they are or jobs are to stay queued; on again later
 ";
 

@@ -14,6 +14,7 @@ mod keys;
 mod limits;
 mod models;
 mod probe;
+mod quotas;
 mod reconcile;
 mod regressions;
 mod repetitions;

@@ -70,7 +70,9 @@ pub fn fill(superuser: &mut Client, world: World, readers: &[String]) -> BTreeSe
         let mut insert = |values: Vec<String>, rows: u32| {
             let (names, values) = (names.join(", "), values.join(", "));
             let insert = format!("INSERT INTO memory_agent.{table} ({names}) SELECT {values}");
-            run(superuser, &format!("{insert} FROM generate_series(1, {rows}) g"));
+            // A user has one quota.
+            let rows = format!("FROM generate_series(1, {rows}) g ON CONFLICT DO NOTHING");
+            run(superuser, &format!("{insert} {rows}"));
         };
         insert(columns.iter().map(|column| of_others(column, world)).collect(), ROWS);
         for reader in readers {
