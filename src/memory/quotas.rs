@@ -6,6 +6,7 @@
 use crate::memory::prelude::*;
 use crate::store::llm::{llm_calls, llm_ledger};
 use crate::store::quotas::{self as store, Counted, Held, MOST_SINCE, Quota};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The share of a quota from which `memory_status()` says that it is nearly used up.
@@ -156,6 +157,29 @@ pub fn check_tokens(user_id: &str, writes: bool) -> PgResult<()> {
             "The day ends at midnight UTC. An administrator can allow more: memory_set_quota.",
         ))
     })
+}
+
+/// What the users of several rows may still store, looked up once each.
+#[derive(Default)]
+pub struct Rooms<'a>(BTreeMap<&'a str, Option<Room>>);
+
+impl<'a> Rooms<'a> {
+    /// Why the quota of a user keeps a row out. `bytes`: what it takes, if it is a further entry.
+    pub fn problem(
+        &mut self,
+        spi: &Spi,
+        user_id: &'a str,
+        bytes: Option<usize>,
+    ) -> PgResult<Option<String>> {
+        if !self.0.contains_key(user_id) {
+            self.0.insert(user_id, room(spi, user_id)?);
+        }
+        let Some(Some(room)) = self.0.get_mut(user_id) else { return Ok(None) };
+        Ok(match bytes {
+            Some(bytes) => room.take(bytes),
+            None => room.problem(),
+        })
+    }
 }
 
 /// How long a job waits for the next day.

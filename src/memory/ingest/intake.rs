@@ -3,7 +3,7 @@
 //! dead job keeps its key.
 
 use crate::identity;
-use crate::memory::quotas::{self, Room};
+use crate::memory::quotas::Rooms;
 use crate::memory::{
     scope::{active_model, scope_settings},
     texts::{prepare, secrets, turn},
@@ -195,7 +195,7 @@ impl<'a> Intake<'a> {
         // By who is told, whether it is known whose memory they are, and the reason.
         let mut refused: BTreeMap<(String, bool, String), Vec<&JsonbText>> = BTreeMap::new();
         let mut plans = Vec::with_capacity(rows.len());
-        let mut rooms = Rooms::new();
+        let mut rooms = Rooms::default();
         for (row, known) in rows.iter().zip(known) {
             let role = row.role.as_deref().unwrap_or(&definition.role);
             let user_id = match (&definition.user_id, &definition.user_id_column) {
@@ -223,7 +223,10 @@ impl<'a> Intake<'a> {
             });
             let admitted = match admitted {
                 Ok(Some(user_id)) => {
-                    let problem = lacks_room(spi, &mut rooms, user_id, row, known)?;
+                    // One that has an entry already takes no more room.
+                    let is_new = !known.iter().any(|known| known.user_id == user_id);
+                    let bytes = row.content.as_ref().map_or(0, String::len);
+                    let problem = rooms.problem(spi, user_id, is_new.then_some(bytes))?;
                     problem.map_or(Ok(Some(user_id)), Err)
                 }
                 admitted => admitted,
@@ -415,28 +418,6 @@ fn embed(spi: &Spi, rows: &[NewRow<'_>], configuration: &str) -> PgResult<bool> 
         embeddings::complete(spi, row.user_id, (row.id, Some(&hash)), windows, tokens)?;
     }
     Ok(true)
-}
-
-/// What the users of rows may still store; `None` for those without a quota.
-type Rooms<'a> = BTreeMap<&'a str, Option<Room>>;
-
-/// Why the quota of its user keeps a row out. One that has an entry already takes no more room.
-fn lacks_room<'a>(
-    spi: &Spi,
-    rooms: &mut Rooms<'a>,
-    user_id: &'a str,
-    row: &SourceRow,
-    known: &[Known],
-) -> PgResult<Option<String>> {
-    if !rooms.contains_key(user_id) {
-        rooms.insert(user_id, quotas::room(spi, user_id)?);
-    }
-    let Some(Some(room)) = rooms.get_mut(user_id) else { return Ok(None) };
-    let bytes = row.content.as_ref().map_or(0, String::len);
-    Ok(match known.iter().any(|known| known.user_id == user_id) {
-        true => room.problem(),
-        false => room.take(bytes),
-    })
 }
 
 fn is_user(id: &str) -> bool {
