@@ -49,7 +49,8 @@ fn a_worker_without_work_looks_every_ten_seconds_and_says_nothing() {
     let pause = second.signed_duration_since(first).num_milliseconds();
     assert!(pause >= 8000, "it looked after {pause} ms");
     let used = self::commits(&mut observer) - commits;
-    assert!(used <= 12, "{used} transactions in one look");
+    // One for each kind of job, and what all share.
+    assert!(used <= 13, "{used} transactions in one look");
     assert_eq!(last_change(&mut observer, seen_launcher), launched, "the launcher did something");
     let written = cluster.log();
     for writer in [pid, seen_launcher] {

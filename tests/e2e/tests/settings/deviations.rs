@@ -51,7 +51,7 @@ llm_api_key_file | chat settings worker | endpoints of the test that want a key
 llm_api_version | settings | its effect
 llm_base_url | background chat docs dump gateway inference isolation plans reflection secrets security settings standby summaries upgrade window worker | no server has an LLM by default: the stand-in of the test
 llm_calls_per_minute | worker | its effect
-llm_concurrency | background settings worker | calls one by one, or several at once whatever the machine has
+llm_concurrency | background worker | calls one by one, or several at once whatever the machine has
 llm_daily_tokens | background chat worker | its effect
 llm_key_dir | worker | keys of the test
 llm_max_attempts | background inference isolation model_change reflection summaries worker | jobs that give up while the test waits, and some that do not
