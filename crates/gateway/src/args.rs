@@ -282,7 +282,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["jwt_keys_file", "user"])]
     pub jwt_secret_file: Option<PathBuf>,
 
-    /// A file with the public keys (JWKS) of who signs JWTs (RS256): they count as tokens then.
+    /// A file with the public keys (JWKS) of who signs JWTs (RS256, ES256, EdDSA): they count as tokens then.
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     pub jwt_keys_file: Option<PathBuf>,
 

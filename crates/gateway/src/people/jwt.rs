@@ -6,7 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use memory_agent_core::text::ids;
 use ring::hmac;
-use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
+    UnparsedPublicKey,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,14 +31,24 @@ pub struct Jwt {
 enum Keys {
     /// HS256.
     Secret(hmac::Key),
-    /// RS256.
+    /// RS256, ES256 and EdDSA.
     Public(Vec<PublicKey>),
 }
 
 struct PublicKey {
     id: Option<String>,
-    modulus: Vec<u8>,
-    exponent: Vec<u8>,
+    material: Material,
+}
+
+/// A public key of an algorithm.
+enum Material {
+    Rsa {
+        modulus: Vec<u8>,
+        exponent: Vec<u8>,
+    },
+    /// An uncompressed point of P-256.
+    P256(Vec<u8>),
+    Ed25519(Vec<u8>),
 }
 
 /// What a file of public keys (JWKS) says of one.
@@ -48,6 +61,53 @@ struct Described {
     kid: Option<String>,
     n: Option<String>,
     e: Option<String>,
+    crv: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+}
+
+impl Described {
+    /// The key, if it is for signatures of an algorithm that is known here (RFC 7518, 6.2 and 6.3; RFC 8037, 2).
+    fn key(self) -> Option<PublicKey> {
+        if self.purpose.is_some_and(|purpose| purpose != "sig") {
+            return None;
+        }
+        let decoded = |text: Option<String>| URL_SAFE_NO_PAD.decode(text?).ok();
+        let material = match (self.kty.as_str(), self.crv.as_deref()) {
+            ("RSA", _) => Material::Rsa { modulus: decoded(self.n)?, exponent: decoded(self.e)? },
+            ("EC", Some("P-256")) => {
+                let (x, y) = (decoded(self.x)?, decoded(self.y)?);
+                Material::P256([&[4], x.as_slice(), y.as_slice()].concat())
+            }
+            ("OKP", Some("Ed25519")) => Material::Ed25519(decoded(self.x)?),
+            _ => return None,
+        };
+        let is_for_it = self.alg.is_none_or(|alg| alg == material.algorithm());
+        is_for_it.then_some(PublicKey { id: self.kid, material })
+    }
+}
+
+impl Material {
+    /// The one algorithm whose signatures it verifies.
+    fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Rsa { .. } => "RS256",
+            Self::P256(_) => "ES256",
+            Self::Ed25519(_) => "EdDSA",
+        }
+    }
+
+    fn has_signed(&self, text: &[u8], signature: &[u8]) -> bool {
+        match self {
+            Self::Rsa { modulus, exponent } => RsaPublicKeyComponents { n: modulus, e: exponent }
+                .verify(&RSA_PKCS1_2048_8192_SHA256, text, signature),
+            Self::P256(point) => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(text, signature)
+            }
+            Self::Ed25519(point) => UnparsedPublicKey::new(&ED25519, point).verify(text, signature),
+        }
+        .is_ok()
+    }
 }
 
 impl Jwt {
@@ -62,8 +122,8 @@ impl Jwt {
         Ok(Self::new(Keys::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)), claim, audience))
     }
 
-    /// Tokens that were signed with the private part of one of these keys (RS256), a JWKS document. Keys of
-    /// other kinds, and for other purposes, are passed over.
+    /// Tokens that were signed with the private part of one of these keys (RS256, ES256 or EdDSA), a JWKS document.
+    /// Keys of other kinds, and for other purposes, are passed over.
     ///
     /// # Errors
     /// That it cannot be read, or has no such key.
@@ -74,19 +134,10 @@ impl Jwt {
         let public: Vec<PublicKey> = keys
             .into_iter()
             .filter_map(|key| serde_json::from_value::<Described>(key).ok())
-            .filter(|key| {
-                key.kty == "RSA"
-                    && key.alg.as_deref().is_none_or(|alg| alg == "RS256")
-                    && key.purpose.as_deref().is_none_or(|purpose| purpose == "sig")
-            })
-            .filter_map(|key| {
-                let modulus = URL_SAFE_NO_PAD.decode(key.n?).ok()?;
-                let exponent = URL_SAFE_NO_PAD.decode(key.e?).ok()?;
-                Some(PublicKey { id: key.kid, modulus, exponent })
-            })
+            .filter_map(Described::key)
             .collect();
         if public.is_empty() {
-            return Err("the keys of JWTs have none for RS256".to_owned());
+            return Err("the keys of JWTs have none for RS256, ES256 or EdDSA".to_owned());
         }
         Ok(Self::new(Keys::Public(public), claim, audience))
     }
@@ -146,16 +197,11 @@ impl Keys {
             Self::Secret(key) => {
                 algorithm == "HS256" && hmac::verify(key, signed, signature).is_ok()
             }
-            Self::Public(keys) => {
-                algorithm == "RS256"
-                    && keys
-                        .iter()
-                        .filter(|key| id.is_none() || key.id.is_none() || key.id.as_deref() == id)
-                        .any(|key| {
-                            let key = RsaPublicKeyComponents { n: &key.modulus, e: &key.exponent };
-                            key.verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature).is_ok()
-                        })
-            }
+            Self::Public(keys) => keys
+                .iter()
+                .filter(|key| key.material.algorithm() == algorithm)
+                .filter(|key| id.is_none() || key.id.is_none() || key.id.as_deref() == id)
+                .any(|key| key.material.has_signed(signed, signature)),
         }
     }
 }
@@ -167,6 +213,8 @@ fn object(part: &str) -> Option<Map<String, Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
     use serde_json::json;
     use std::time::Duration;
 
@@ -174,6 +222,30 @@ mod tests {
     /// A key that was made for these tests, and a token for ann that it signed; it ends in 2033.
     const MODULUS: &str = "tOjs3ReVpXUPT7fZgiLBIXnjqY9RD3VdQnVcIqfc8vdEFMoZowuq-uTnj4ho3KJJVM8-PIpCUba0PEJ0Xg6uiCcM07Y-I8ZQMeBBb4Orj0xs_5zdLd0i3BHvVmGITr4EDvP-cU6z-dv60-vgbJeuziWwNds6hqutsFOlRzu0NdeRyNNZWStjK8T1FG0oIm6TXN_-gqTLW-WV1wGodDNiQX1LBqwDFb0Cgp1StTwBrshrj8atmzYVARAicvupFnxEU7QhCj8aGJsBQ_R-dlOjIy5fLZRNEtUp7vUElAWAAdqXziiL42-J1z40VSJ50nhmXufoSscdZFU2urXRD9IUhQ";
     const SIGNED: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiJhbm4iLCJleHAiOjIwMDAwMDAwMDB9.qVgEllHnzsty2ERv-uGDRxxuNt9okUtBTvq_P3HOHhAGrjNstDlJc7iRDD_iq_Sne_dygUTZBIpn5vjdtGCvPxa4sce5Hngxe992s6FbKJJJYw5e-FAHKV9sMkBzUIV2cghWomlyv58AkSSCaZ4RgLZbHpyGcAcD_WanI6W9Ietoq-Gz4CMj056m3dSCpwMw6GErtC8EMLRCgMOGmRnyQQVjpwtsuNoYKGVNiKsl-oaY3pzZWv8gfOG9-e9Tb5c0sSlkfiO6s-l2WD-StzugR_KM4rqvfkfDCsXf8O1xJGy_WNsxP9W2PoLMua4ScLn4pI_1o_FGw4X3_RPJ21KfUA";
+
+    /// A key of each other kind as JWKS, and what signs with it: the header's algorithm, and the signature of a text.
+    fn other_keys() -> [(Value, &'static str, Box<dyn Fn(&[u8]) -> Vec<u8>>); 2] {
+        let random = SystemRandom::new();
+        let document =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+        let elliptic =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random)
+                .unwrap();
+        let (x, y) = elliptic.public_key().as_ref()[1..].split_at(32);
+        let part = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let of_elliptic = json!({"kty": "EC", "crv": "P-256", "x": part(x), "y": part(y)});
+        let edwards = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
+        let of_edwards =
+            json!({"kty": "OKP", "crv": "Ed25519", "x": part(edwards.public_key().as_ref())});
+        [
+            (
+                of_elliptic,
+                "ES256",
+                Box::new(move |text| elliptic.sign(&random, text).unwrap().as_ref().to_vec()),
+            ),
+            (of_edwards, "EdDSA", Box::new(move |text| edwards.sign(text).as_ref().to_vec())),
+        ]
+    }
 
     fn now() -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(1_900_000_000)
@@ -242,6 +314,41 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_elliptic_curves_sign_too() {
+        let claims = json!({"sub": "ann", "exp": 2e9});
+        let all = other_keys();
+        for (key, algorithm, sign) in &all {
+            let jwt = Jwt::with_keys(&json!({"keys": [key]}).to_string(), "sub", None).unwrap();
+            let signed = |named: &str| {
+                let text = encoded(&json!({"alg": named}), &claims);
+                let signature = URL_SAFE_NO_PAD.encode(sign(text.as_bytes()));
+                format!("{text}.{signature}")
+            };
+            let token = signed(algorithm);
+            assert_eq!(jwt.user(&token, now()).as_deref(), Some("ann"), "{algorithm}");
+            for other in ["RS256", "ES256", "EdDSA", "HS256", "none"] {
+                assert_eq!(
+                    jwt.user(&signed(other), now()).is_some(),
+                    other == *algorithm,
+                    "{other}"
+                );
+            }
+            assert_eq!(jwt.user(&token[..token.len() - 2], now()), None);
+            assert_eq!(jwt.user(SIGNED, now()), None);
+            // The keys of another service.
+            for (other, ..) in all.iter().filter(|(_, named, _)| named != algorithm) {
+                let jwt =
+                    Jwt::with_keys(&json!({"keys": [other]}).to_string(), "sub", None).unwrap();
+                assert_eq!(jwt.user(&token, now()), None);
+            }
+            let mut elsewhere = key.clone();
+            elsewhere["alg"] = json!("ES384");
+            let document = json!({"keys": [elsewhere]}).to_string();
+            assert!(Jwt::with_keys(&document, "sub", None).is_err(), "a key for another algorithm");
+        }
+    }
+
+    #[test]
     fn what_was_changed_or_is_broken_does_not_hold() {
         let jwt = Jwt::with_keys(&keys(), "sub", None).unwrap();
         let (signed_part, signature) = SIGNED.rsplit_once('.').unwrap();
@@ -302,13 +409,15 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_none() {
+    fn invalid_keys() {
         assert!(Jwt::with_secret(b"short", "sub", None).is_err());
         for document in [
             "",
             "{}",
             r#"{"keys":[]}"#,
             r#"{"keys":[{"kty":"RSA","use":"enc","n":"AQAB","e":"AQAB"}]}"#,
+            r#"{"keys":[{"kty":"EC","crv":"P-384","x":"AQAB","y":"AQAB"}]}"#,
+            r#"{"keys":[{"kty":"OKP","crv":"X25519","x":"AQAB"}]}"#,
         ] {
             assert!(Jwt::with_keys(document, "sub", None).is_err(), "{document}");
         }

@@ -135,3 +135,57 @@ fn a_public_key_is_no_secret_and_none_is_no_algorithm() {
     assert_eq!(stored(&mut client, "bob", "s"), Vec::<String>::new());
     assert_eq!(upstream.requests().iter().filter(|request| request.method == "POST").count(), 2);
 }
+
+/// What Supabase, Auth0 and others sign with beside RSA.
+#[test]
+fn keys_of_elliptic_curves_count_too() {
+    const SCRIPT: &str = "import base64, json, subprocess, sys\n\
+        part = lambda data: base64.urlsafe_b64encode(data).rstrip(b'=').decode()\n\
+        openssl = lambda arguments, **given: subprocess.run(['openssl', *arguments], stdout=subprocess.PIPE, check=True, **given).stdout\n\
+        kind, key, claims = sys.argv[1:]\n\
+        point = openssl(['pkey', '-in', key, '-pubout', '-outform', 'DER'])\n\
+        text = part(json.dumps({'alg': kind}).encode()) + '.' + part(claims.encode())\n\
+        open(key + '.text', 'w').write(text)\n\
+        if kind == 'EdDSA':\n\
+        \x20   described = {'kty': 'OKP', 'crv': 'Ed25519', 'x': part(point[-32:])}\n\
+        \x20   signature = openssl(['pkeyutl', '-sign', '-rawin', '-inkey', key, '-in', key + '.text'])\n\
+        else:\n\
+        \x20   described = {'kty': 'EC', 'crv': 'P-256', 'x': part(point[-64:-32]), 'y': part(point[-32:])}\n\
+        \x20   der = openssl(['dgst', '-sha256', '-sign', key, key + '.text'])\n\
+        \x20   numbers, at = [], 2\n\
+        \x20   for _ in range(2):\n\
+        \x20       length = der[at + 1]\n\
+        \x20       numbers.append(int.from_bytes(der[at + 2:at + 2 + length], 'big'))\n\
+        \x20       at += 2 + length\n\
+        \x20   signature = b''.join(number.to_bytes(32, 'big') for number in numbers)\n\
+        print(json.dumps({'keys': [described]}))\n\
+        print(text + '.' + part(signature))";
+    let files = Certificates::new();
+    files.openssl("genpkey -algorithm ed25519 -out EdDSA.key");
+    files.openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out ES256.key");
+    let claims = json!({"sub": "ann", "exp": 4_000_000_000_u64}).to_string();
+    let upstream = Upstream::saying("Yes.");
+    let signed = ["EdDSA", "ES256"].map(|kind| {
+        let printed = python(SCRIPT, &[kind, &files.path(&format!("{kind}.key")), &claims]);
+        let (keys, token) = printed.split_once('\n').expect("two lines");
+        (kind, keys.to_owned(), token.to_owned())
+    });
+    for (kind, keys, token) in &signed {
+        let file = files.path(&format!("{kind}.json"));
+        std::fs::write(&file, keys).unwrap();
+        let database = format!("jwts_{}", kind.to_lowercase());
+        let (gateway, _client) = with_tokens(&database, &upstream, &["--jwt-keys-file", &file]);
+        for (other, _, token) in &signed {
+            let headers = [("authorization", &*bearer(token))];
+            let status = chat(&gateway, &headers, &says("s", "Hello.")).status;
+            assert_eq!(
+                status,
+                if other == kind { 200 } else { 401 },
+                "{other} with a key of {kind}"
+            );
+        }
+        let changed = token.replacen(|letter: char| letter == '.', ".e", 1);
+        let headers = [("authorization", &*bearer(&changed))];
+        assert_eq!(chat(&gateway, &headers, &says("s", "Hello.")).status, 401);
+    }
+}
