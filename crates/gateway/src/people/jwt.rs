@@ -223,8 +223,11 @@ mod tests {
     const MODULUS: &str = "tOjs3ReVpXUPT7fZgiLBIXnjqY9RD3VdQnVcIqfc8vdEFMoZowuq-uTnj4ho3KJJVM8-PIpCUba0PEJ0Xg6uiCcM07Y-I8ZQMeBBb4Orj0xs_5zdLd0i3BHvVmGITr4EDvP-cU6z-dv60-vgbJeuziWwNds6hqutsFOlRzu0NdeRyNNZWStjK8T1FG0oIm6TXN_-gqTLW-WV1wGodDNiQX1LBqwDFb0Cgp1StTwBrshrj8atmzYVARAicvupFnxEU7QhCj8aGJsBQ_R-dlOjIy5fLZRNEtUp7vUElAWAAdqXziiL42-J1z40VSJ50nhmXufoSscdZFU2urXRD9IUhQ";
     const SIGNED: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiJhbm4iLCJleHAiOjIwMDAwMDAwMDB9.qVgEllHnzsty2ERv-uGDRxxuNt9okUtBTvq_P3HOHhAGrjNstDlJc7iRDD_iq_Sne_dygUTZBIpn5vjdtGCvPxa4sce5Hngxe992s6FbKJJJYw5e-FAHKV9sMkBzUIV2cghWomlyv58AkSSCaZ4RgLZbHpyGcAcD_WanI6W9Ietoq-Gz4CMj056m3dSCpwMw6GErtC8EMLRCgMOGmRnyQQVjpwtsuNoYKGVNiKsl-oaY3pzZWv8gfOG9-e9Tb5c0sSlkfiO6s-l2WD-StzugR_KM4rqvfkfDCsXf8O1xJGy_WNsxP9W2PoLMua4ScLn4pI_1o_FGw4X3_RPJ21KfUA";
 
-    /// A key of each other kind as JWKS, and what signs with it: the header's algorithm, and the signature of a text.
-    fn other_keys() -> [(Value, &'static str, Box<dyn Fn(&[u8]) -> Vec<u8>>); 2] {
+    /// Makes the signature of a text.
+    type Sign = Box<dyn Fn(&[u8]) -> Vec<u8>>;
+
+    /// A key of each other kind as JWKS, its algorithm, and what signs with it.
+    fn other_keys() -> [(Value, &'static str, Sign); 2] {
         let random = SystemRandom::new();
         let document =
             EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();

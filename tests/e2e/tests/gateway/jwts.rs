@@ -184,7 +184,7 @@ fn keys_of_elliptic_curves_count_too() {
                 "{other} with a key of {kind}"
             );
         }
-        let changed = token.replacen(|letter: char| letter == '.', ".e", 1);
+        let changed = token.replacen('.', ".e", 1);
         let headers = [("authorization", &*bearer(&changed))];
         assert_eq!(chat(&gateway, &headers, &says("s", "Hello.")).status, 401);
     }
