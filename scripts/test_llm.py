@@ -23,7 +23,7 @@ SELECT json_build_object(
   'facts', (SELECT coalesce(json_agg(json_build_object(
        'id', f.id, 'text', f.content, 'state', f.state, 'reason', f.state_reason, 'by', f.replaced_by,
        'why', f.metadata ->> 'unverified',
-       'beside', coalesce(f.metadata -> 'kept_beside', '[]'),
+       'doubted_by', f.doubted_by,
        'turns', (SELECT json_agg((t.metadata->>'number')::int) FROM memory_agent.entries t
                   WHERE t.id = ANY (f.source_ids) AND t.kind = 'turn')) ORDER BY f.recorded_at, f.id), '[]')
      -- One without a text says that a turn was corrected.
@@ -132,14 +132,16 @@ def score(turns, stored):
         is_same = by and any(fits(pattern, by["text"]) for pattern in fitting(fact))
         if not is_meant and not is_same:
             wrong.append((fact, by))
-    changes, stale = 0, []
+    changes, stale, doubted = 0, [], 0
     for turn in turns:
         for pattern in turn["ends"]:
             known = [fact for fact in verified if fits(pattern, fact["text"]) and of_turn(fact)
                      and all(t["number"] < turn["number"] and t["session"] == turn["session"] for t in of_turn(fact))]
             changes += bool(known)
-            stale += [(turn, fact) for fact in known if fact["state"] == "active"][:1]
-    beside = [(fact, facts[known]) for fact in stored["facts"] for known in fact["beside"] if known in facts]
+            holding = [fact for fact in known if fact["state"] == "active"]
+            doubted += bool(holding) and all(fact["doubted_by"] for fact in holding)
+            stale += [(turn, fact) for fact in holding if not fact["doubted_by"]][:1]
+    doubts = [(facts[fact["doubted_by"]], fact) for fact in stored["facts"] if fact["doubted_by"] in facts]
     refused = [fact for fact in stored["facts"] if fact["reason"] == "unverified"]
     right_refused = [fact for fact in refused if fits_one([p for t in of_turn(fact) for p in t["facts"]], fact["text"])]
     calls = stored["calls"] or {}
@@ -149,7 +151,8 @@ def score(turns, stored):
     print(f"expected facts found: {share(found, found + len(missed))}")
     print(f"junk: {share(len(junk), len(verified))}")
     print(f"wrong updates: {share(len(wrong), len(ended))}")
-    print(f"changes of known facts that were noticed: {share(changes - len(stale), changes)}")
+    print(f"changes of known facts that were noticed: {share(changes - len(stale), changes)}, "
+          f"{doubted} of them by a doubt alone")
     print(f"set aside as unverified: {len(refused)}, of which {len(right_refused)} were expected facts")
     for purpose, numbers in sorted(calls.items()):
         print(f"{purpose}: {numbers['calls']} calls, {numbers['bad']} not ok, {numbers['seconds']} s; "
@@ -163,7 +166,7 @@ def score(turns, stored):
         ("junk", [f"{' / '.join(t['text'] for t in of_turn(fact))} -> {fact['text']}" for fact in junk]),
         ("wrong updates", [f"{fact['text']} -> {by and by['text']}" for fact, by in wrong]),
         ("changes not noticed", [f"{turn['text']} : {fact['text']}" for turn, fact in stale]),
-        ("not replaced by rule", [f"{known['text']} -> {fact['text']}" for fact, known in beside]),
+        ("doubted", [f"{known['text']} -> {fact['text']}" for fact, known in doubts]),
         ("set aside", [f"{' / '.join(t['text'] for t in of_turn(fact))} -> {fact['text']} ({fact['why']})" for fact in refused]),
     ]:
         print(f"\n== {title}")

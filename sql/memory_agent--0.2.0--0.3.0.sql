@@ -524,11 +524,12 @@ CREATE INDEX entries_decisions_idx
     WHERE kind OPERATOR(pg_catalog.=) 'turn' AND role OPERATOR(pg_catalog.=) 'assistant'
       AND extracted_at OPERATOR(pg_catalog.=) 'infinity';
 
--- === Replacements that were refused are counted ===
+-- === Facts that perhaps no longer hold ===
 
-CREATE INDEX entries_refused_idx ON memory_agent.entries (state)
-    WHERE kind OPERATOR(pg_catalog.=) 'fact'
-      AND metadata OPERATOR(pg_catalog.?|) ARRAY['kept_beside', 'kept_against'];
+ALTER TABLE memory_agent.entries ADD COLUMN doubted_by uuid;
+COMMENT ON COLUMN memory_agent.entries.doubted_by IS 'What was said later than this fact and perhaps replaces or ends it: a fact, or a turn.';
+CREATE INDEX entries_doubted_by_idx ON memory_agent.entries (user_id, doubted_by)
+    WHERE doubted_by IS NOT NULL;
 
 -- === Levels read views, not tables ===
 
@@ -551,7 +552,7 @@ BEGIN
              't.id, t.user_id, t.session_id, t.agent_id, t.kind, t.role, t.content, '
              't.metadata AS entry_metadata, t.markers, t.created_at, t.updated_at, t.expires_at, '
              '(t.state OPERATOR(pg_catalog.=) ''active'') AS is_active, t.token_count, t.episode_id, '
-             't.fact_key, t.confidence, t.source_ids',
+             't.fact_key, t.confidence, t.source_ids, t.doubted_by',
              ' AND t.state OPERATOR(pg_catalog.<>) ''inactive'''),
             ('memory_episodes', 'episodes',
              't.id, t.user_id, t.session_id, t.agent_id, t.status, t.started_at, t.ended_at, t.turn_count, '

@@ -72,6 +72,7 @@ CREATE TABLE memory_agent.entries (
     state_at          timestamptz,
     replaced_by       uuid,
     extracted_at      timestamptz,
+    doubted_by        uuid,
     PRIMARY KEY (user_id, id),
     CHECK ((embedding IS NULL) = (embedding_model IS NULL))
 );

@@ -103,9 +103,9 @@ CREATE INDEX entries_inactive_idx ON memory_agent.entries (state_at)
 CREATE INDEX entries_unreconciled_idx ON memory_agent.entries (user_id, agent_id, session_id)
     WHERE kind = 'fact' AND state <> 'inactive' AND metadata ? 'unreconciled';
 
--- What memory_status() counts: facts that were not replaced or ended, and those that were to replace them.
-CREATE INDEX entries_refused_idx ON memory_agent.entries (state)
-    WHERE kind = 'fact' AND metadata ?| ARRAY['kept_beside', 'kept_against'];
+-- Facts that perhaps no longer hold, by what was said later.
+CREATE INDEX entries_doubted_by_idx ON memory_agent.entries (user_id, doubted_by)
+    WHERE doubted_by IS NOT NULL;
 
 -- One job per kind and scope that no worker has seen. Enqueueing is INSERT .. ON CONFLICT DO UPDATE.
 -- A job that goes back to the queue keeps leased_by, and is free to be one of several.

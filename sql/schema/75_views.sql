@@ -30,7 +30,7 @@ BEGIN
              't.id, t.user_id, t.session_id, t.agent_id, t.kind, t.role, t.content, '
              't.metadata AS entry_metadata, t.markers, t.created_at, t.updated_at, t.expires_at, '
              '(t.state OPERATOR(pg_catalog.=) ''active'') AS is_active, t.token_count, t.episode_id, '
-             't.fact_key, t.confidence, t.source_ids',
+             't.fact_key, t.confidence, t.source_ids, t.doubted_by',
              ' AND t.state OPERATOR(pg_catalog.<>) ''inactive'''),
             ('memory_episodes', 'episodes',
              't.id, t.user_id, t.session_id, t.agent_id, t.status, t.started_at, t.ended_at, t.turn_count, '

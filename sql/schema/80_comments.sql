@@ -50,6 +50,7 @@ COMMENT ON COLUMN memory_agent.entries.recorded_at IS 'When it was stored.';
 COMMENT ON COLUMN memory_agent.entries.state IS 'active: in the window and in recall; archived: in recall only; inactive: kept for audit and questions about the past.';
 COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it is true.';
 COMMENT ON COLUMN memory_agent.entries.replaced_by IS 'The entry that replaced it.';
+COMMENT ON COLUMN memory_agent.entries.doubted_by IS 'What was said later than this fact and perhaps replaces or ends it: a fact, or a turn.';
 COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for extraction; infinity while it waits for the reflection on its episode, or, said by an assistant, for the extraction of what was decided; -infinity for a turn without extraction.';
 COMMENT ON COLUMN memory_agent.archives.summary_id IS 'The L3 with which a conversation was last archived: an L3 made from it replaces it in the archive.';
 COMMENT ON COLUMN memory_agent.archives.namespace IS 'conversations:USER or documents:USER.';

@@ -257,12 +257,11 @@ fn replacements(spi: &Spi) -> PgResult<StatusRow> {
         Err(_) => false,
     };
     let state = if has_passed { "unchecked" } else { "checked" };
-    let (refused, held) = counts::refused_replacements(spi)?;
+    let (doubted, held) = counts::doubted(spi)?;
     let probes: String = (llm_probes::all(spi)?.iter())
         .map(|(model, right)| format!("; probe of {model}: {right} of {} right", probe::CHOICES))
         .collect();
-    let detail =
-        format!("{refused} facts with a refused replacement or end, of which {held} hold{probes}");
+    let detail = format!("{doubted} facts were doubted, of which {held} still are{probes}");
     Ok(row("replacements", state, detail, None))
 }
 

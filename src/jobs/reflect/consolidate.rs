@@ -243,8 +243,10 @@ fn store(
         }
     }
     for doubted in &decided.plan.doubted {
-        let turns = said_against(work, doubted, present).iter().map(|turn| turn.id).collect();
-        writer.keep_against(work.shown[doubted.existing].id, turns)?;
+        let against = said_against(work, doubted, present).into_iter();
+        if let Some(turn) = against.max_by_key(|turn| turn.created_at.into_inner()) {
+            writer.facts.doubt(work.shown[doubted.existing].id, turn.id)?;
+        }
     }
     for (existing, fact) in decided.again.iter().filter(|(_, fact)| is_wanted(fact)) {
         writer.said_again(work.shown[*existing].id, fact)?;
@@ -313,7 +315,7 @@ fn actions(work: &Reflection<'_>, decided: &Decided) -> Vec<Value> {
         let doubted = decided.plan.doubted.iter().find(|doubted| doubted.existing == existing);
         actions.push(match doubted {
             Some(doubted) => json!({
-                "action": "keep", "id": id(existing), "refused": "remove",
+                "action": "keep", "id": id(existing), "doubted": "remove",
                 "turns": turns(&doubted.turns),
             }),
             None => json!({ "action": "keep", "id": id(existing) }),
@@ -341,7 +343,7 @@ fn with_fact(mut action: Value, fact: &Fact) -> Value {
     action["confidence"] = json!(fact.confidence);
     action["turns"] = json!(texts(fact.source_ids.iter().copied()));
     if let Some(known) = fact.beside {
-        action["kept_beside"] = json!(known.to_string());
+        action["doubts"] = json!(known.to_string());
     }
     if !fact.replaces.is_empty() {
         action["replaces"] = json!(texts(fact.replaces.iter().copied()));

@@ -235,7 +235,7 @@ fn join(spi: &Spi, mut writer: FactWriter<'_>, old: &Stored, same: Uuid) -> PgRe
     if let Some(key) = &old.fact_key {
         facts::inherit_key(spi, user, same, key)?;
     }
-    writer.said_again(same, &[], old.expires_at)?;
+    writer.said_again(same, &[], old.expires_at, now)?;
     writer.note_repetitions(old.id)?;
     debug1!("memory_agent: update user={user} id={} by={same}", old.id);
     Ok(same)

@@ -190,7 +190,7 @@ pub fn recalled(
     tokens: &TokenCounter,
 ) -> PgResult<Recollection> {
     let Some(recalled) = recall::run(request)? else { return Ok(Recollection::default()) };
-    let replaced = recalled.replaced.clone();
+    let (replaced, doubted) = (recalled.replaced.clone(), recalled.doubted.clone());
     let mut untold = recalled.untold.clone();
     let of_rows = recalled.details.iter().zip(&recalled.members);
     let layers: HashMap<Uuid, Layer> = of_rows
@@ -201,7 +201,8 @@ pub fn recalled(
     let mut memories = Vec::new();
     let mut texts = HashSet::new();
     // What holds instead of something that was found is told whatever its own words are.
-    let instead: HashSet<Uuid> = replaced.iter().filter_map(|(_, by)| *by).collect();
+    let instead: HashSet<Uuid> =
+        replaced.iter().chain(&doubted).filter_map(|(_, by)| *by).collect();
     // Other scores are no probabilities.
     let is_gated = recalled.features.is_some() && request.settings.score_threshold.is_none();
     let cited: Vec<&str> =
@@ -219,7 +220,11 @@ pub fn recalled(
     }
     memories.truncate(request.settings.top_k.unwrap_or(memories.len()));
     shorten(&mut memories, request, tokens);
-    let marks = roles::read_as_owner(|spi| marks(spi, request, &replaced, tokens))?;
+    let marks = roles::read_as_owner(|spi| {
+        let mut all = marks(spi, request, &replaced, tokens)?;
+        all.extend(doubts(spi, request, &doubted, tokens)?);
+        Ok(all)
+    })?;
     for (turn, mark) in marks {
         if let Some(memory) = memories.iter_mut().find(|memory| memory.id == turn) {
             memory.outdated.push(mark);
@@ -297,6 +302,30 @@ fn marks(
     Ok(turns.into_iter().zip(marks).collect())
 }
 
+/// The marks of what perhaps no longer holds: what was said later, as far as it is in the scope.
+fn doubts(
+    spi: &Spi,
+    request: &Request,
+    doubted: &[Replaced],
+    tokens: &TokenCounter,
+) -> PgResult<Vec<(Uuid, Outdated)>> {
+    if doubted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let later: Vec<Uuid> = doubted.iter().filter_map(|(_, by)| *by).collect();
+    let contents: HashMap<Uuid, entries::Content> =
+        entries::contents(spi, &request.scope.caller.visible(), &later)?.into_iter().collect();
+    let (ids, mut marks): (Vec<Uuid>, Vec<Outdated>) = doubted
+        .iter()
+        .map(|(id, by)| {
+            let later = by.and_then(|by| contents.get(&by)).map(|later| later.content.clone());
+            (*id, Outdated::Perhaps(later.unwrap_or_default()))
+        })
+        .unzip();
+    shorten_marks(&mut marks, tokens);
+    Ok(ids.into_iter().zip(marks).collect())
+}
+
 /// Leaves of long facts in marks the beginning.
 pub fn shorten_marks(marks: &mut [Outdated], tokens: &TokenCounter) {
     let texts: Vec<&str> = marks.iter().map(Outdated::fact).collect();
@@ -306,6 +335,7 @@ pub fn shorten_marks(marks: &mut [Outdated], tokens: &TokenCounter) {
             *mark = match mark {
                 Outdated::Was(_) => Outdated::Was(passage),
                 Outdated::Now(_) => Outdated::Now(passage),
+                Outdated::Perhaps(_) => Outdated::Perhaps(passage),
             };
         }
     }
@@ -315,6 +345,7 @@ fn marks_to_json(marks: &[Outdated]) -> Vec<Value> {
     let mark = |mark: &Outdated| match mark {
         Outdated::Was(fact) => json!({ "was": fact }),
         Outdated::Now(fact) => json!({ "now": fact }),
+        Outdated::Perhaps(later) => json!({ "perhaps": later }),
     };
     marks.iter().map(mark).collect()
 }

@@ -134,7 +134,7 @@ fn store(
         None => duplicate(spi, writer.scope(), fact, prepared)?,
     };
     if let Some(same) = same {
-        writer.said_again(same, &[], fact.checked.expires_at)?;
+        writer.said_again(same, &[], fact.checked.expires_at, fact.checked.created_at)?;
         debug1!("memory_agent: add user={} again={same}", caller.user_id);
         return Ok(same);
     }

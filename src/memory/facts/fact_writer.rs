@@ -9,12 +9,14 @@ use crate::memory::{
 use crate::pg::prelude::*;
 use crate::settings::Effective;
 use crate::store::changes::lifecycle::{self, Stored};
+use crate::store::facts::doubts::{self, Doubted};
 use crate::store::facts::{self as store, Ending, Home, NearFact};
 use crate::store::rows::entries::{self, NewEntry, Standing};
 use crate::store::rows::fact_scope::FactScope;
 use crate::store::rows::history;
 use crate::store::rows::history::UPDATE;
 use crate::store::rows::sessions::{self, Fill, SessionKey};
+use crate::store::schema;
 use std::collections::BTreeSet;
 
 /// Who writes facts.
@@ -69,7 +71,11 @@ impl<'a> FactWriter<'a> {
         settings: &'a Effective,
     ) -> PgResult<Option<Self>> {
         let homes = match known {
-            Some(ids) if !ids.is_empty() => store::homes(spi, scope.user_id, ids)?,
+            Some(ids) if !ids.is_empty() => {
+                let mut homes = store::homes(spi, scope.user_id, ids)?;
+                homes.extend(doubts::homes(spi, scope.user_id, ids)?);
+                homes
+            }
             _ => Vec::new(),
         };
         let session = scope.session();
@@ -154,19 +160,39 @@ impl<'a> FactWriter<'a> {
     /// Puts a version with another text in the place of a fact, or of a turn.
     pub fn revise(&mut self, old: &Stored, new: NewEntry<'_>, needs_job: bool) -> PgResult<()> {
         lifecycle::supersede(self.spi, self.user(), old.id, new.id)?;
+        doubts::pass_on(self.spi, self.user(), old.id, new.id)?;
         history::append(self.spi, self.user(), old.id, UPDATE, None, self.actor.job)?;
         self.insert(new, needs_job, None)?;
         if old.is_fact() { self.note_repetitions(old.id) } else { Ok(()) }
     }
 
-    /// Notes that a known fact was said again.
+    /// Notes that a known fact was said again, at this event time. That decides about what it perhaps took the place
+    /// of: such a fact ends. If it was doubted itself, it no longer is.
     pub fn said_again(
-        &self,
+        &mut self,
         known: Uuid,
         source_ids: &[Uuid],
         expires_at: Option<TimestampWithTimeZone>,
+        at: TimestampWithTimeZone,
     ) -> PgResult<()> {
-        store::said_again(self.spi, self.user(), known, source_ids, expires_at)
+        let decided = doubts::decided_by(self.spi, self.user(), known, source_ids, at)?;
+        store::said_again(self.spi, self.user(), known, source_ids, expires_at)?;
+        doubts::lift(self.spi, self.user(), known, at)?;
+        for Doubted { id, since, home } in decided {
+            // Another home that is not locked is left to the next repetition.
+            let is_own = home.agent_id == self.scope.agent_id
+                && schema::home_of(home.session_id.as_deref())
+                    == schema::home_of(self.scope.session_id);
+            if is_own || self.homes.contains(&home) {
+                self.end(id, known, since, Ending::Superseded, Some("confirmed"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a fact that was to be replaced or ended for what was said later, and notes that.
+    pub fn doubt(&self, known: Uuid, later: Uuid) -> PgResult<()> {
+        doubts::note(self.spi, self.user(), known, later)
     }
 
     /// Ends a fact that `new` takes the place of, and notes who repeated it: `new` is stored.
@@ -196,6 +222,7 @@ impl<'a> FactWriter<'a> {
         if !store::supersede(self.spi, self.user(), old, new, at, ending)? {
             return Ok(false);
         }
+        doubts::pass_on(self.spi, self.user(), old, new)?;
         self.ended.push(old);
         let op = match ending {
             Ending::Superseded => "supersede",

@@ -108,11 +108,15 @@ impl<'a> Reconciler<'a> {
         // What was not there before the locks is left to the next comparison.
         let decision = self.look_within(fact)?;
         match (decision, fact.stored_as) {
-            (Decision::Same(id), None) => self.said_again(id, fact),
+            (Decision::Same(id), None) => {
+                self.said_again(id, fact)?;
+                self.doubt_beside(fact, id)
+            }
             (Decision::Same(id), Some(own)) => self.join(fact, own, id),
             (_, Some(own)) => store::mark_reconciled(self.spi, self.user(), own),
             (_, None) => {
                 let id = self.insert(fact, &fact.text, Standing::Active, unreconciled)?;
+                self.doubt_beside(fact, id)?;
                 self.outdate(fact, id)
             }
         }
@@ -132,7 +136,7 @@ impl<'a> Reconciler<'a> {
 
     /// A stored fact turned out to repeat another one.
     fn join(&mut self, fact: &Fact, own: Uuid, other: Uuid) -> PgResult<()> {
-        self.facts.said_again(other, &fact.source_ids, fact.expires_at)?;
+        self.facts.said_again(other, &fact.source_ids, fact.expires_at, fact.created_at)?;
         // A turn that repeats the one says the other as well, so no turn is out of date.
         let (at, reason) = (fact.created_at, Some("duplicate"));
         self.facts.supersede(own, other, at, Ending::Superseded, reason).map(drop)
@@ -168,10 +172,7 @@ impl<'a> Reconciler<'a> {
                     store::mark_reconciled(self.spi, self.user(), own)?;
                     own
                 }
-                None => {
-                    let beside = kept_beside(judged, index);
-                    self.insert_as(new, &new.text, Standing::Active, beside, None)?
-                }
+                None => self.insert(new, &new.text, Standing::Active, false)?,
             };
             landed.push((index, id));
         }
@@ -246,6 +247,14 @@ impl<'a> Reconciler<'a> {
                 self.replace(known, by, at, Ending::Contradicted, "contradicted")?;
             }
         }
+        for &(doubting, existing) in &plan.doubted {
+            let known = &judged.existing[existing];
+            let is_later = fact(doubting).created_at >= known.said_last_at;
+            if let Some(&(_, by)) = landed.iter().find(|(index, _)| *index == doubting && is_later)
+            {
+                self.facts.doubt(known.id, by)?;
+            }
+        }
         Ok(())
     }
 
@@ -267,9 +276,14 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Notes that a known fact was said again in a fact's turns.
-    pub fn said_again(&self, known: Uuid, fact: &Fact) -> PgResult<()> {
-        self.facts.said_again(known, &fact.source_ids, fact.expires_at)?;
+    pub fn said_again(&mut self, known: Uuid, fact: &Fact) -> PgResult<()> {
+        self.facts.said_again(known, &fact.source_ids, fact.expires_at, fact.created_at)?;
         self.outdate(fact, known)
+    }
+
+    /// Doubts the known fact that this one, stored as `id`, was to update.
+    fn doubt_beside(&self, fact: &Fact, id: Uuid) -> PgResult<()> {
+        fact.beside.map_or(Ok(()), |known| self.facts.doubt(known, id))
     }
 
     /// Notes which turns say what a fact took the place of, now that it is stored as `id`.
@@ -282,14 +296,6 @@ impl<'a> Reconciler<'a> {
     /// event time.
     pub fn remove(&mut self, known: Uuid, turn: Uuid, at: TimestampWithTimeZone) -> PgResult<()> {
         self.facts.end(known, turn, at, Ending::Contradicted, Some("no longer true"))
-    }
-
-    /// Keeps a known fact that was to end for these turns, in which nothing speaks against it.
-    pub fn keep_against(&self, known: Uuid, turns: Vec<Uuid>) -> PgResult<()> {
-        if turns.is_empty() {
-            return Ok(());
-        }
-        store::note_kept_against(self.spi, self.user(), known, turns)
     }
 
     /// Ends a known fact; what replaces it holds its key from now on.
@@ -344,9 +350,6 @@ impl<'a> Reconciler<'a> {
         };
         let text = &*text;
         metadata["job_id"] = json!(self.target.job.id.to_string());
-        if let Some(known) = fact.beside {
-            metadata["kept_beside"] = json!([known.to_string()]);
-        }
         let needs_job = windows.is_empty() && self.target.model.is_some();
         let is_counted = token_count >= 0;
         let estimate = || memory_agent_core::text::tokens::estimate_tokens(text) as i32;
@@ -383,14 +386,6 @@ impl<'a> Reconciler<'a> {
         );
         Ok(())
     }
-}
-
-/// Names in a fact's metadata the known facts that it was to take the place of, and did not.
-fn kept_beside(judged: &Judged, fact: usize) -> Value {
-    let refused = judged.plan.refused.iter().filter(|(refused, _)| *refused == fact);
-    let known: Vec<String> =
-        refused.map(|(_, existing)| judged.existing[*existing].id.to_string()).collect();
-    if known.is_empty() { json!({}) } else { json!({ "kept_beside": known }) }
 }
 
 /// The known fact that a new one contradicts although it was said before it.

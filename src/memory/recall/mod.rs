@@ -65,6 +65,8 @@ pub struct Recalled {
     pub shown: Vec<usize>,
     /// Stale turns, each with what holds instead, if that is in the scope.
     pub replaced: Vec<Replaced>,
+    /// What perhaps no longer holds, each with what was said later, likewise.
+    pub doubted: Vec<Replaced>,
     /// What stands in the request, or is said by another row.
     pub untold: Vec<Untold>,
     pub trace: Trace,
@@ -135,7 +137,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         Ok((pool, echoes, details, episode, found.lexical_bound))
     })?;
     let repeated = echoes.repeated(&pool.ids());
-    let Pool { members, left_out, replaced, hidden } = pool;
+    let Pool { members, left_out, replaced, doubted, hidden } = pool;
     trace.pool = members.len();
     trace.left_out = left_out;
     trace.times.search = milliseconds(started);
@@ -192,7 +194,7 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
             candidate.probability = Some(probability);
         }
     }
-    for &(stale, replacement) in &replaced {
+    for &(stale, replacement) in replaced.iter().chain(&doubted) {
         candidates[stale].demoted_below.extend(replacement);
     }
     let fused: Vec<(usize, f64)> = members.iter().map(|member| member.fused).enumerate().collect();
@@ -210,13 +212,24 @@ pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
         trace.times.rerank,
         trace.times.rank
     );
-    let replaced = replaced
-        .into_iter()
-        .map(|(stale, replacement)| (details[stale].id, replacement.map(|by| details[by].id)))
-        .collect();
+    let of_ids = |pairs: Vec<(usize, Option<usize>)>| {
+        let id = |at: usize| details[at].id;
+        pairs.into_iter().map(|(stale, by)| (id(stale), by.map(id))).collect()
+    };
+    let (replaced, doubted) = (of_ids(replaced), of_ids(doubted));
     let features = learned.map(|(features, ..)| features);
     let untold = echoes.untold;
-    Ok(Some(Recalled { details, members, features, ranking, shown, replaced, untold, trace }))
+    Ok(Some(Recalled {
+        details,
+        members,
+        features,
+        ranking,
+        shown,
+        replaced,
+        doubted,
+        untold,
+        trace,
+    }))
 }
 
 thread_local! {
@@ -297,7 +310,7 @@ pub fn answer(arguments: Arguments, caller: Caller) -> PgResult<Vec<RecallRow>> 
 
 /// The rows of the answer, with their full texts.
 pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
-    let Recalled { details, members, ranking, shown, replaced, .. } = recalled;
+    let Recalled { details, members, ranking, shown, replaced, doubted, .. } = recalled;
     let ids: Vec<Uuid> = shown.iter().map(|&at| details[ranking.scored[at].index].id).collect();
     let mut contents: HashMap<Uuid, entries::Content> =
         roles::read_as_owner(|spi| entries::contents(spi, &request.scope.caller.visible(), &ids))?
@@ -312,11 +325,11 @@ pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
             continue;
         };
         let Some(content) = contents.remove(&detail.id) else { continue };
-        let mut of_row = replaced.iter().filter(|(stale, _)| *stale == detail.id).peekable();
-        let metadata = match of_row.peek().is_some() {
-            true => stale::with_superseded_by(content.metadata, of_row.find_map(|(_, by)| *by)),
-            false => content.metadata,
-        };
+        let metadata = [(stale::SUPERSEDED_BY, &replaced), (stale::DOUBTED_BY, &doubted)]
+            .into_iter()
+            .fold(content.metadata, |metadata, (key, pairs)| {
+                stale::labelled(metadata, key, detail.id, pairs)
+            });
         rows.push((
             detail.id,
             detail.kind,

@@ -42,6 +42,8 @@ pub struct Pool {
     pub left_out: Vec<LeftOut>,
     /// Pairs of positions: a stale turn, and what holds instead, if that is in the scope.
     pub replaced: Vec<(usize, Option<usize>)>,
+    /// The same of rows that perhaps no longer hold, and what was said later.
+    pub doubted: Vec<(usize, Option<usize>)>,
     /// Stale turns that are not shown: what replaced them is ranked by their scores.
     pub hidden: HashSet<Uuid>,
 }
@@ -57,21 +59,34 @@ impl Pool {
 
     /// Ranks stale turns below what replaced them; a replacement that no arm found joins the pool.
     pub fn demote(&mut self, pairs: &[Replaced]) {
-        for &(turn, by) in pairs {
-            let Some(stale) = self.position(turn) else { continue };
-            let Some(by) = by else {
-                self.replaced.push((stale, None));
-                continue;
-            };
-            let replacement = self.position(by).unwrap_or_else(|| {
-                let known = self.left_out.iter().position(|row| row.id == by);
-                let layer = known.map(|at| self.left_out.remove(at).layer);
-                let arms = ArmScores { similarity: None, lexical: None };
-                self.members.push(Member { id: by, layer, arms, dense: None, fused: 0.0 });
-                self.members.len() - 1
-            });
-            self.replaced.push((stale, Some(replacement)));
+        let replaced = self.positions(pairs);
+        self.replaced.extend(replaced);
+    }
+
+    /// Ranks what perhaps no longer holds below what was said later, likewise.
+    pub fn doubt(&mut self, pairs: &[Replaced]) {
+        let doubted = self.positions(pairs);
+        self.doubted.extend(doubted);
+    }
+
+    /// The positions of rows that are in the pool, and of what they are to rank below.
+    fn positions(&mut self, pairs: &[Replaced]) -> Vec<(usize, Option<usize>)> {
+        let mut positions = Vec::new();
+        for &(row, by) in pairs {
+            let Some(at) = self.position(row) else { continue };
+            let by = by.map(|by| self.position(by).unwrap_or_else(|| self.join(by)));
+            positions.push((at, by));
         }
+        positions
+    }
+
+    /// Takes in a row whatever the arms say of it.
+    fn join(&mut self, id: Uuid) -> usize {
+        let known = self.left_out.iter().position(|row| row.id == id);
+        let layer = known.map(|at| self.left_out.remove(at).layer);
+        let arms = ArmScores { similarity: None, lexical: None };
+        self.members.push(Member { id, layer, arms, dense: None, fused: 0.0 });
+        self.members.len() - 1
     }
 
     /// Leaves stale turns out, and gives their places to the best candidates that are not hidden. Of the turns that
@@ -145,7 +160,7 @@ pub fn fuse_pool(
         stays
     });
     let members = order.into_iter().map(member).collect();
-    Pool { members, left_out, replaced: Vec::new(), hidden: HashSet::new() }
+    Pool { members, left_out, replaced: Vec::new(), doubted: Vec::new(), hidden: HashSet::new() }
 }
 
 /// The best rows of each arm in each layer, and those that are to be included.

@@ -1,10 +1,12 @@
 //! Stale sources in recall: a turn whose fact was replaced still finds what was asked, only its answer
-//! is old. It never ranks before the fact that replaced it, and its metadata names that fact.
+//! is old. It never ranks before the fact that replaced it, and its metadata names that fact. A fact that is doubted, and
+//! its turns, rank below what was said later.
 
 use crate::memory::recall::pool::Pool;
 use crate::memory::recall::request::Request;
 use crate::pg::prelude::*;
 use crate::settings::{PromptStaleSources, StaleSources};
+use crate::store::facts::doubts;
 use crate::store::facts::stale::{self, Replaced};
 use std::collections::HashSet;
 
@@ -59,6 +61,10 @@ pub fn settle(
         pool.hide(&hidden);
     }
     pool.demote(&demoted);
+    let mut doubted = doubts::doubted(spi, &request.scope, &pool.ids())?;
+    // What is known for certain counts.
+    doubted.retain(|(row, _)| !demoted.iter().any(|(stale, _)| stale == row));
+    pool.doubt(&doubted);
     Ok(())
 }
 
@@ -98,10 +104,21 @@ fn hidden_and_demoted(
     })
 }
 
-/// Metadata that also says which fact replaced what a stale turn says; null for one that the recall may not tell.
-pub fn with_superseded_by(metadata: JsonbText, by: Option<Uuid>) -> JsonbText {
+/// What the metadata of a row names that replaced what it says.
+pub const SUPERSEDED_BY: &str = "superseded_by";
+/// What it names that was said later, and perhaps instead of it.
+pub const DOUBTED_BY: &str = "doubted_by";
+
+/// The metadata of a row that also names, under this key, what the row has in one of these pairs; null for what the
+/// recall may not tell.
+pub fn labelled(metadata: JsonbText, key: &str, row: Uuid, pairs: &[Replaced]) -> JsonbText {
+    let mut of_row = pairs.iter().filter(|(stale, _)| *stale == row).peekable();
+    if of_row.peek().is_none() {
+        return metadata;
+    }
+    let by = of_row.find_map(|(_, by)| *by);
     let rest = metadata.0.trim_start().strip_prefix('{').unwrap_or("}");
     let comma = if rest.trim_start().starts_with('}') { "" } else { ", " };
     let by = by.map_or_else(|| "null".to_owned(), |by| format!("\"{by}\""));
-    JsonbText(format!("{{\"superseded_by\": {by}{comma}{rest}"))
+    JsonbText(format!("{{\"{key}\": {by}{comma}{rest}"))
 }

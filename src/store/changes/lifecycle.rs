@@ -115,7 +115,7 @@ pub fn find(spi: &Spi, user_id: &str, id: Uuid, lock: bool) -> PgResult<Option<S
     spi.row(
         &format!(
             "SELECT e.id, e.agent_id, e.session_id, e.kind, e.role, e.content, e.token_count, e.markers, \
-                    CASE WHEN e.kind = 'fact' AND e.source_ids IS NOT NULL THEN e.metadata - '{{job_id,kept_beside,kept_against}}'::text[] \
+                    CASE WHEN e.kind = 'fact' AND e.source_ids IS NOT NULL THEN e.metadata - 'job_id' \
                          ELSE e.metadata END, e.state, e.state_reason, coalesce(e.expires_at <= now(), false), \
                     e.kind = 'turn' AND e.state = 'inactive' AND e.episode_id IS NULL \
                         AND e.valid_to = e.created_at AND e.replaced_by IS NULL AND e.source_relation IS NULL, \

@@ -1,6 +1,7 @@
 //! Facts among `memory_agent.entries`: finding those that say the same or something near, and ending
 //! the validity of one.
 
+pub mod doubts;
 pub mod embeddings;
 pub mod extraction;
 pub mod reflections;
@@ -255,16 +256,6 @@ pub fn mark_reconciled(spi: &Spi, user_id: &str, id: Uuid) -> PgResult<()> {
         "UPDATE memory_agent.entries e SET metadata = e.metadata - 'unreconciled', updated_at = now() \
           WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive'",
         &mut params![user_id, id],
-    )
-}
-
-/// Notes the turns for which a fact was to end, and that it did not. The last ones stand for all.
-pub fn note_kept_against(spi: &Spi, user_id: &str, id: Uuid, turns: Vec<Uuid>) -> PgResult<()> {
-    spi.run(
-        "UPDATE memory_agent.entries e \
-            SET metadata = e.metadata || jsonb_build_object('kept_against', $3::uuid[]), updated_at = now() \
-          WHERE e.user_id = $1 AND e.id = $2 AND e.state <> 'inactive'",
-        &mut params![user_id, id, turns],
     )
 }
 

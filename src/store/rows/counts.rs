@@ -116,15 +116,13 @@ pub fn unextracted(spi: &Spi) -> PgResult<Unextracted> {
     })
 }
 
-/// Facts that were kept although an LLM had them replaced or ended, or that were stored beside one that it
-/// had them replace; and how many of these hold.
-pub fn refused_replacements(spi: &Spi) -> PgResult<(Count, Count)> {
-    let facts = |counted: &str| {
-        let rows = "memory_agent.entries e \
-            WHERE e.kind = 'fact' AND e.metadata ?| ARRAY['kept_beside', 'kept_against']";
-        Count::of(spi, rows, counted)
-    };
-    Ok((facts("true")?, facts("r.state <> 'inactive'")?))
+/// Facts that perhaps no longer hold, and how many of these nothing has replaced or ended since.
+pub fn doubted(spi: &Spi) -> PgResult<(Count, Count)> {
+    if !schema::has_0_3() {
+        return Ok((Count::default(), Count::default()));
+    }
+    let rows = "memory_agent.entries e WHERE e.doubted_by IS NOT NULL";
+    Ok((Count::of(spi, rows, "true")?, Count::of(spi, rows, "r.state <> 'inactive'")?))
 }
 
 /// Entries that recall finds only by their words.

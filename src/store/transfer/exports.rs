@@ -5,6 +5,7 @@ use crate::pg::prelude::*;
 use crate::store::rows::history::{self, IMPORTED};
 use crate::store::rows::scope::ARCHIVE_RELATION;
 use crate::store::rows::scope::is_global;
+use crate::store::schema;
 use memory_agent_core::files::markdown::{Entry, Memory, Summary, VERSION, conversation_of};
 use memory_agent_core::files::record::{Archive, Configured, Episode, Event, Trace};
 use serde::de::DeserializeOwned;
@@ -61,8 +62,11 @@ pub fn memories(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Memory, Str
 /// The entries of a scope with their contents, by age; not the chunks of archived conversations, whose
 /// turns are there themselves.
 fn entries(spi: &Spi, scope: &ExportScope<'_>) -> PgResult<Vec<(Memory, String)>> {
+    let doubted = if schema::has_0_3() { "doubted_by " } else { "" };
     let fields = pairs(
-        "id role replaced_by kind agent_id state_reason markers fact_key source_relation source_key episode_id",
+        &format!(
+            "{doubted}id role replaced_by kind agent_id state_reason markers fact_key source_relation source_key episode_id"
+        ),
         "created_at state_at valid_to expires_at extracted_at recorded_at updated_at",
     );
     let condition = scope.condition();

@@ -9,13 +9,14 @@ use crate::store::rows::fact_scope::FactScope;
 use crate::store::rows::forms::{content_hash, content_hashes};
 use crate::store::rows::history::{self, IMPORTED};
 use crate::store::rows::sessions::{Fill, SessionKey};
+use crate::store::schema;
 use crate::store::summaries::COVERED;
 use crate::store::transfer::exports::time;
 
 /// The columns of an entry that are read as they are.
 const ENTRY_FIELDS: &str = "f(id uuid, kind text, role text, created_at timestamptz, \
     expires_at timestamptz, state text, state_reason text, state_at timestamptz, \
-    valid_to timestamptz, replaced_by uuid, metadata jsonb, fact_key text, confidence real, \
+    valid_to timestamptz, replaced_by uuid, doubted_by uuid, metadata jsonb, fact_key text, confidence real, \
     source_ids uuid[], source_relation text, source_key jsonb, episode_id uuid, \
     extracted_at timestamptz, recorded_at timestamptz, updated_at timestamptz)";
 
@@ -117,6 +118,8 @@ pub struct ImportedEntry<'a> {
 pub fn insert_entry(spi: &Spi, imported: ImportedEntry<'_>) -> PgResult<()> {
     let entry = imported.entry;
     let first = entry.first_window();
+    let (column, value) =
+        if schema::has_0_3() { (", doubted_by", ", f.doubted_by") } else { ("", "") };
     spi.execute(
         &format!(
             "INSERT INTO memory_agent.entries \
@@ -124,7 +127,7 @@ pub fn insert_entry(spi: &Spi, imported: ImportedEntry<'_>) -> PgResult<()> {
                  token_count_exact, markers, metadata, embedding, embedding_model, lexemes, \
                  lexeme_config, doc_len, episode_id, fact_key, created_at, expires_at, source_ids, \
                  confidence, source_relation, source_key, state, state_reason, replaced_by, state_at, \
-                 valid_to, extracted_at, recorded_at, updated_at) \
+                 valid_to, extracted_at, recorded_at, updated_at{column}) \
              SELECT f.id, $2, $3, $4, f.kind, f.role, $5, $6, $7, $8, $9, coalesce(f.metadata, '{{}}'), \
                     $10, $11, $12, $13, $14, f.episode_id, f.fact_key, $15, coalesce(f.expires_at, $16), \
                     nullif(f.source_ids, '{{}}'), f.confidence, f.source_relation, f.source_key, \
@@ -136,7 +139,7 @@ pub fn insert_entry(spi: &Spi, imported: ImportedEntry<'_>) -> PgResult<()> {
                                          WHERE r.user_id = $2 AND r.id = f.replaced_by), now()) END, \
                     CASE WHEN $17 OR f.kind <> 'turn' OR f.role <> 'user' THEN f.extracted_at \
                          ELSE coalesce(f.extracted_at, now()) END, \
-                    coalesce(f.recorded_at, now()), coalesce(f.updated_at, now()) \
+                    coalesce(f.recorded_at, now()), coalesce(f.updated_at, now()){value} \
                FROM jsonb_to_record($1) AS {ENTRY_FIELDS}"
         ),
         &mut params![

@@ -46,6 +46,7 @@ pub struct Entry {
     pub conversation_id: String,
     pub created_at: Option<String>,
     pub replaced_by: Option<String>,
+    pub doubted_by: Option<String>,
     pub kind: String,
     pub agent_id: Option<String>,
     /// Only when the session is called like agent-cli's name of the global memory.
@@ -195,7 +196,10 @@ impl Entry {
         }
         let parts = [&self.role, self.created_at.as_deref().unwrap_or_default(), body];
         complete_id(&mut self.id, &self.conversation_id, place, &parts);
-        for id in [&mut self.replaced_by, &mut self.episode_id].into_iter().flatten() {
+        for id in [&mut self.replaced_by, &mut self.doubted_by, &mut self.episode_id]
+            .into_iter()
+            .flatten()
+        {
             *id = uuid_of(&self.conversation_id, id);
         }
         for id in self.source_ids.iter_mut().flatten() {

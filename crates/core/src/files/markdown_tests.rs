@@ -33,6 +33,7 @@ fn full_entry() -> Entry {
         conversation_id: "s 1".into(),
         created_at: Some("2026-01-31T10:00:00.5Z".into()),
         replaced_by: Some(OTHER.into()),
+        doubted_by: None,
         kind: "fact".into(),
         agent_id: Some("default".into()),
         session_id: None,

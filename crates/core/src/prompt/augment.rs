@@ -20,6 +20,7 @@ pub const MESSAGE_HEADER: &str = "Current message:";
 /// With what marks of an [`Outdated`] begin, in brackets.
 const WAS: &str = "no longer true";
 const NOW: &str = "out of date; now";
+const PERHAPS: &str = "perhaps out of date";
 
 /// Longest name of a speaker, in characters, and longest key and value of metadata.
 const MAX_NAME: usize = 60;
@@ -42,6 +43,8 @@ pub enum Outdated {
     Was(String),
     /// What holds now, where it is not known in which words the text says something else.
     Now(String),
+    /// What was said later and perhaps instead of it; empty where that is not told.
+    Perhaps(String),
 }
 
 impl Outdated {
@@ -49,7 +52,7 @@ impl Outdated {
     #[must_use]
     pub fn fact(&self) -> &str {
         match self {
-            Self::Was(fact) | Self::Now(fact) => fact,
+            Self::Was(fact) | Self::Now(fact) | Self::Perhaps(fact) => fact,
         }
     }
 }
@@ -104,14 +107,16 @@ fn in_brackets(text: &str) -> impl Iterator<Item = char> {
 /// passes for such a mark, and no mark ends a fence or a message.
 #[must_use]
 pub fn marked(content: &str, outdated: &[Outdated]) -> String {
-    let mut text = fence::without_marks(content, &[WAS, NOW]);
+    let mut text = fence::without_marks(content, &[WAS, NOW, PERHAPS]);
     for mark in outdated {
-        let what = match mark {
-            Outdated::Was(_) => WAS,
-            Outdated::Now(_) => NOW,
-        };
         let fact = mark.fact().split_whitespace().collect::<Vec<_>>().join(" ");
-        text.push_str(&format!("\n({what}: {})", fence::escaped(&fact)));
+        let fact = fence::escaped(&fact);
+        text.push_str(&match mark {
+            Outdated::Was(_) => format!("\n({WAS}: {fact})"),
+            Outdated::Now(_) => format!("\n({NOW}: {fact})"),
+            Outdated::Perhaps(_) if fact.is_empty() => format!("\n({PERHAPS})"),
+            Outdated::Perhaps(_) => format!("\n({PERHAPS}; later: {fact})"),
+        });
     }
     text
 }

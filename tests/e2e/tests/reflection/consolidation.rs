@@ -296,19 +296,25 @@ fn what_nothing_speaks_against_stays() {
     let said = scene.episode(&["I play chess.", "Really?", "Yes."]);
     assert_eq!(scene.facts(), [CHESS, LISBON, RENT]);
     let (lisbon, rent, chess) = (scene.fact(LISBON), scene.fact(RENT), scene.fact(CHESS));
-    assert_eq!(rent.metadata["kept_against"], json!([said[0].to_string()]));
-    assert_eq!(chess.metadata["kept_beside"], json!([lisbon.id.to_string()]));
+    let doubted: Vec<(String, Uuid)> = scene
+        .client
+        .query("SELECT content, doubted_by FROM memory_agent.entries WHERE doubted_by IS NOT NULL ORDER BY 1", &[])
+        .expect("doubts")
+        .iter()
+        .map(|row| (row.get(0), row.get(1)))
+        .collect();
+    assert_eq!(doubted, [(LISBON.to_owned(), chess.id), (RENT.to_owned(), said[0])]);
     let trace = scene.traces().pop().expect("a trace");
     let actions = trace["actions"].as_array().expect("actions").clone();
-    let kept = json!({"action": "keep", "id": rent.id.to_string(), "refused": "remove", "turns": [said[0].to_string()]});
+    let kept = json!({"action": "keep", "id": rent.id.to_string(), "doubted": "remove", "turns": [said[0].to_string()]});
     assert!(actions.contains(&kept), "{actions:?}");
     let added = actions.iter().find(|action| action["action"] == "add").expect("an addition");
-    assert_eq!(added["kept_beside"], json!(lisbon.id.to_string()));
+    assert_eq!(added["doubts"], json!(lisbon.id.to_string()));
     let counted = crate::script::shown(
         &mut scene.client,
         "SELECT detail FROM memory_status() WHERE component = 'replacements'",
     );
-    assert_eq!(counted, "2 facts with a refused replacement or end, of which 2 hold");
+    assert_eq!(counted, "2 facts were doubted, of which 2 still are");
     // An LLM that has passed the probe is believed.
     trust_llm(&mut scene.client);
     scene.episode(&["I like tea.", "Really?", "Yes."]);

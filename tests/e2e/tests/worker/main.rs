@@ -6,6 +6,7 @@ mod attached;
 mod blame;
 mod context;
 mod decisions;
+mod doubts;
 mod endpoints;
 mod extract;
 mod failures;

@@ -101,8 +101,7 @@ fn who_passes_is_asked_about_several_facts_and_believed() {
     let shown = status(&mut scene);
     assert_eq!(
         shown,
-        "unchecked: 0 facts with a refused replacement or end, of which 0 hold; \
-         probe of stub-1: 16 of 16 right"
+        "unchecked: 0 facts were doubted, of which 0 still are; probe of stub-1: 16 of 16 right"
     );
     let recorded: i64 = value(
         &mut scene.client,

@@ -3,7 +3,7 @@
 use crate::scene::Scene;
 use memory_agent_e2e::llm::{Call, Document, Fault, FaultPlan, Model, Purpose, ScriptedModel};
 use memory_agent_e2e::memory::{run, trust_llm, value, values};
-use memory_agent_e2e::{Json, Uuid, json, wait_until};
+use memory_agent_e2e::{Uuid, json, wait_until};
 use std::time::Duration;
 
 /// People who move and change their minds.
@@ -93,69 +93,6 @@ fn a_contradiction_ends_one_fact_and_keeps_the_other() {
     assert_eq!((old.state.as_str(), old.reason.as_deref()), ("inactive", Some("contradicted")));
     assert_eq!(old.replaced_by, Some(new.id));
     assert_eq!(scene.history(old.id), ["add", "delete"]);
-}
-
-const HOME: &str = "The user lives in Rome.";
-const WORK: &str = "The user works in Rome.";
-
-/// Whatever it is shown, it chooses to replace.
-fn replaces_all(call: &Call) -> Json {
-    let document = Document::of(call);
-    if call.purpose() != Purpose::Extract {
-        return json!({"choice": "replaces 1"});
-    }
-    let facts = document.turns.iter().map(|(turn, text)| {
-        let fact = text.replace("I live", "The user lives").replace("I work", "The user works");
-        json!({"turn": turn, "text": fact, "confidence": 1})
-    });
-    json!({"facts": facts.collect::<Vec<_>>()})
-}
-
-/// Small models choose a memory although none is meant.
-#[test]
-fn a_replacement_without_a_sign_of_it_leaves_both() {
-    let mut scene = Scene::start(replaces_all);
-    assert_eq!(
-        refusals(&mut scene),
-        "checked: 0 facts with a refused replacement or end, of which 0 hold"
-    );
-    scene.say_and_wait("I live in Rome.");
-    scene.say_and_wait("I work in Rome.");
-    assert_eq!(reconciliations(&scene), 1, "they are near each other");
-    assert_eq!(scene.facts(), [HOME, WORK]);
-    let (home, work) = (scene.fact(HOME), scene.fact(WORK));
-    assert_eq!(work.metadata["kept_beside"], json!([home.id.to_string()]));
-    scene.say_and_wait("I live in Oslo.");
-    assert_eq!(scene.facts(), ["The user lives in Oslo.", WORK]);
-    // What was looked at by hand is counted as the version that it was.
-    assert_eq!(
-        refusals(&mut scene),
-        "checked: 1 facts with a refused replacement or end, of which 1 hold; probe of stub-1: 0 of 16 right"
-    );
-    let update = format!("SELECT memory_update('{}', 'The user works in Ostia.')", work.id);
-    run(&mut scene.client, &update);
-    assert_eq!(
-        refusals(&mut scene),
-        "checked: 1 facts with a refused replacement or end, of which 0 hold; probe of stub-1: 0 of 16 right"
-    );
-}
-
-/// What `memory_status()` says of replacements.
-fn refusals(scene: &mut Scene) -> String {
-    let sql =
-        "SELECT concat(state, ': ', detail) FROM memory_status() WHERE component = 'replacements'";
-    value(&mut scene.client, sql, &[])
-}
-
-#[test]
-fn an_llm_that_has_passed_the_probe_is_believed() {
-    let mut scene = Scene::start(replaces_all);
-    scene.say_and_wait("I live in Rome.");
-    trust_llm(&mut scene.client);
-    assert!(refusals(&mut scene).starts_with("unchecked: 0 "));
-    scene.say_and_wait("I work in Rome.");
-    assert_eq!(scene.facts(), [WORK], "the LLM is believed");
-    assert_eq!(scene.fact(HOME).replaced_by, Some(scene.fact(WORK).id));
 }
 
 #[test]

@@ -19,9 +19,9 @@ pub struct Plan {
     pub delete: Vec<Deletion>,
     /// New facts and the existing memory that says the same, which stays.
     pub same: Vec<(usize, usize)>,
-    /// New facts that were to replace or end a memory, and that memory: both stay, for there is no sign
-    /// that the one takes the place of the other.
-    pub refused: Vec<(usize, usize)>,
+    /// New facts that were to replace or end a memory, and that memory: without a sign that the one takes the place
+    /// of the other, both stay, and the memory is doubted.
+    pub doubted: Vec<(usize, usize)>,
 }
 
 /// An existing memory is replaced by `text`.
@@ -77,7 +77,7 @@ pub fn plan(
         deletions: BTreeMap::new(),
         same: BTreeMap::new(),
         added: BTreeSet::new(),
-        refused: BTreeSet::new(),
+        doubted: BTreeSet::new(),
     };
     for decision in decisions {
         planner.read(decision);
@@ -96,7 +96,7 @@ struct Planner<'a> {
     same: BTreeMap<usize, usize>,
     /// Facts that are memories of their own, unless they are part of an update.
     added: BTreeSet<usize>,
-    refused: BTreeSet<(usize, usize)>,
+    doubted: BTreeSet<(usize, usize)>,
 }
 
 impl Planner<'_> {
@@ -154,7 +154,7 @@ impl Planner<'_> {
         }
         let may = self.trusted || can_replace(new, known);
         if !may {
-            self.refused.insert((fact, memory));
+            self.doubted.insert((fact, memory));
         }
         may
     }
@@ -218,7 +218,7 @@ impl Planner<'_> {
                 _ => plan.add.push(fact),
             }
         }
-        plan.refused = self.refused.into_iter().collect();
+        plan.doubted = self.doubted.into_iter().collect();
         let listed = |facts: BTreeSet<usize>| facts.into_iter().collect();
         plan.update = (self.updates.into_iter())
             .map(|(existing, (text, from))| Update { existing, text, from: listed(from) })

@@ -115,7 +115,7 @@ fn a_replacement_that_changes_nothing_is_the_same() {
 fn a_choice_without_a_sign_changes_nothing() {
     let known = ["Arun is allergic to peanuts", "The user pays 900 euros of rent a month"];
     let new = ["The rent is 950 euros"];
-    let refused = Plan { add: vec![0], refused: vec![(0, 0)], ..Plan::default() };
+    let refused = Plan { add: vec![0], doubted: vec![(0, 0)], ..Plan::default() };
     for choice in ["replaces 1", "ends 1", "replaces 1: Arun is allergic to rent"] {
         assert_eq!(plan_of(&known, &new, &[choice]), refused, "{choice}");
     }
