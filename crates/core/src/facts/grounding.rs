@@ -11,8 +11,10 @@ mod contradiction_signs;
 mod courtesies;
 mod dates;
 mod foreign_times;
+mod inflection;
 mod instructions;
 mod names;
+mod number_words;
 mod numbers;
 mod polarity;
 mod properties;
@@ -24,7 +26,7 @@ mod tagged_statement;
 mod topics;
 mod words;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub(crate) use acts::refers_back;
 pub use acts::{may_state, only_states};
@@ -119,6 +121,9 @@ pub struct Grounds {
     words: HashSet<String>,
     /// Words that are written as names are.
     named: HashSet<String>,
+    /// Names by the letters that they begin with, and whether what was said is in a language that inflects them, if it tells.
+    inflected: HashMap<String, Vec<String>>,
+    inflects: Option<bool>,
     /// Words without marks: "wifi" of "Wi-Fi".
     bare: HashSet<String>,
     /// First letters of words in a row, as abbreviations have them.
@@ -155,6 +160,8 @@ impl Grounds {
         let mut grounds = Self {
             words: HashSet::new(),
             named: HashSet::new(),
+            inflected: HashMap::new(),
+            inflects: None,
             bare: HashSet::new(),
             initials: HashSet::new(),
             numbers: Numbers::default(),
@@ -192,6 +199,7 @@ impl Grounds {
                 grounds.polarity.add(text, &found);
                 grounds.subjects.add(&found);
                 grounds.acts.add(text, &found);
+                grounds.inflects = grounds.inflects.or_else(|| inflection::inflects(&found));
             }
             if is_said || nothing_is_said {
                 english += found.iter().filter(|word| word.is_in(List::English)).count();
@@ -229,12 +237,20 @@ impl Grounds {
                 // "post gres", "new york"
                 self.bare.insert(bare(&word.folded) + &bare(&next.folded));
             }
-            if may_be_named(word) {
-                self.named.insert(word.folded.clone());
+            if may_be_named(word) && self.named.insert(word.folded.clone()) {
+                self.add_inflected(&word.folded);
             }
             self.words.insert(word.folded.clone());
         }
         self.add_initials(found);
+    }
+
+    fn add_inflected(&mut self, name: &str) {
+        let Some(begin) = inflection::begin(name) else { return };
+        let alike = self.inflected.entry(begin.to_owned()).or_default();
+        if alike.len() < inflection::MOST_ALIKE {
+            alike.push(name.to_owned());
+        }
     }
 
     /// What abbreviates words in a row, of which small ones may be left out.
