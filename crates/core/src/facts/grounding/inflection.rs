@@ -10,6 +10,8 @@ use super::words::{List, Word};
 /// Letters of an ending, and of the begin that both names must share.
 const MOST_ENDING: usize = 3;
 const LEAST_BEGIN: usize = 3;
+/// Letters of a name that may have an ending with one more.
+const LONG_NAME: usize = 6;
 /// Most names of the sources that begin alike and are compared.
 pub(super) const MOST_ALIKE: usize = 64;
 
@@ -37,6 +39,35 @@ pub(super) fn begin(name: &str) -> Option<&str> {
     Some(&name[..end + last.len_utf8()])
 }
 
+fn vowels(text: &str) -> bool {
+    text.chars().all(|c| VOWELS.contains(c))
+}
+
+fn begins_with_vowel(text: &str) -> bool {
+    text.starts_with(|c| VOWELS.contains(c))
+}
+
+fn is_ending(text: &str) -> bool {
+    begins_with_vowel(text) && text.chars().all(|c| VOWELS.contains(c) || ENDING.contains(c))
+}
+
+/// Whether the one ends in a vowel and a consonant, and the other, which lacks that vowel or has another one in its
+/// place, in the same consonant and an ending: "Paweł", "Pawłem"; "Львів", "Львова"; but not "Milan", "Milena".
+fn is_fleeting(with: &str, without: &str) -> bool {
+    let mut letters = with.chars();
+    let (Some(vowel), Some(consonant), None) = (letters.next(), letters.next(), letters.next())
+    else {
+        return false;
+    };
+    let without = match vowel {
+        'і' | 'ї' => without.trim_start_matches(['о', 'е', 'є']),
+        _ => without,
+    };
+    let is_closed = VOWELS.contains(vowel) && !VOWELS.contains(consonant);
+    without.chars().count() <= MOST_ENDING + 1
+        && without.strip_prefix(consonant).is_some_and(|rest| is_closed && is_ending(rest))
+}
+
 /// Whether two names may be forms of one.
 pub(super) fn is_same_name(left: &str, right: &str) -> bool {
     let alike = left.char_indices().zip(right.chars()).take_while(|((_, l), r)| l == r).count();
@@ -52,44 +83,38 @@ pub(super) fn is_same_name(left: &str, right: &str) -> bool {
         _ if short.chars().count() > long.chars().count() => (long, short),
         _ => (short, long),
     };
-    let vowels = |text: &str| text.chars().all(|c| VOWELS.contains(c));
     if alike < LEAST_BEGIN {
         // "Зоя", "Зои"; but not "Оля", "Олег"
         let is_one = |text: &str| text.chars().count() == 1 && vowels(text);
         return alike + 1 == LEAST_BEGIN && is_one(short) && is_one(long);
     }
-    if long.chars().count() > MOST_ENDING {
+    let either = |test: &dyn Fn(&str, &str) -> bool| test(short, long) || test(long, short);
+    if either(&is_fleeting) {
+        return true;
+    }
+    // "Tampere", "Tampereella"
+    let is_long_name = alike >= LONG_NAME && is_bare(short) && long.is_ascii();
+    if long.chars().count() > MOST_ENDING + usize::from(is_long_name) {
         return false;
     }
-    let begins_with_vowel = |text: &str| text.starts_with(|c| VOWELS.contains(c));
-    let is_ending = |text: &str| {
-        begins_with_vowel(text) && text.chars().all(|c| VOWELS.contains(c) || ENDING.contains(c))
-    };
     if is_bare(short) {
         // "Petr", "Petrem"; of longer names also "Győr", "Győrben"; but not "Jan", "Janusz", "Иван", "Иванка"
         let is_long_enough = alike > LEAST_BEGIN;
         return match begins_with_vowel(long) {
             true if is_long_enough => !OTHER_NAMES.contains(&long),
             true => is_ending(long) && long.chars().count() < MOST_ENDING,
-            false => is_long_enough && long.is_ascii() && !long.starts_with(['k', 'c']),
+            false => {
+                is_bare(long) || is_long_enough && long.is_ascii() && !long.starts_with(['k', 'c'])
+            }
         };
     }
-    let either = |test: &dyn Fn(&str, &str) -> bool| test(short, long) || test(long, short);
     let is_softened = either(&|hard, soft| {
         SOFTENED.iter().any(|(from, to)| {
             let ends = (hard.strip_prefix(from), soft.strip_prefix(to));
             matches!(ends, (Some(left), Some(right)) if vowels(left) && vowels(right))
         })
     });
-    let consonants = |text: &str| text.chars().filter(|c| !VOWELS.contains(*c)).collect::<String>();
-    // "Paweł", "Pawła"; "Львів", "Львова"; but not "Milan", "Milena"
-    let is_fleeting = consonants(short) == consonants(long)
-        && either(&|with, without| {
-            begins_with_vowel(with)
-                && (!begins_with_vowel(without)
-                    || with.starts_with(['і', 'ї']) && without.starts_with(['о', 'е', 'є']))
-        });
-    is_softened || is_fleeting || (is_ending(short) && is_ending(long))
+    is_softened || (is_ending(short) && is_ending(long))
 }
 
 /// Whether a text is of a language that inflects names, as far as its letters and words tell.
@@ -104,20 +129,27 @@ pub(super) fn inflects(found: &[Word<'_>]) -> Option<bool> {
     let elides = |word: &Word<'_>| word.folded.get(1..2) == Some("'");
     let is_western =
         |word: &Word<'_>| word.is_in(List::English) || word.is_in(List::Foreign) || elides(word);
-    // A name may be of another language than its text.
+    // A name may be of another language than its text, and a small word may look English: "i", "do", "to".
     if found.iter().any(|word| is_eastern(word) && !word.is_capitalised()) {
         return Some(true);
     }
-    match found.iter().any(is_western) {
-        true => Some(false),
-        false => found.iter().any(is_eastern).then_some(true),
+    let eastern = found.iter().filter(|word| is_eastern(word)).count();
+    match found.iter().filter(|word| is_western(word)).count() {
+        0 if eastern == 0 => None,
+        western => Some(eastern > 2 * western),
     }
 }
 
-/// Whether a fact shows it, if what was said does not.
-pub(super) fn fact_inflects(found: &[Word<'_>]) -> bool {
-    let is_english = |word: &Word<'_>| word.is_in(List::Empty) || word.is_in(List::Personal);
-    inflects(found).unwrap_or_else(|| !found.iter().any(is_english))
+/// Whether names are inflected, by what was said and by a fact made of it.
+pub(super) fn either_inflects(said: Option<bool>, fact: &[Word<'_>]) -> bool {
+    let is_english = |word: &&Word<'_>| word.is_in(List::Empty) || word.is_in(List::Personal);
+    // "on" is Finnish, too.
+    let english = fact.iter().filter(is_english).count();
+    match (said, inflects(fact)) {
+        (Some(true), _) | (_, Some(true)) => true,
+        (Some(false), _) | (_, Some(false)) => false,
+        (None, None) => english * 6 < fact.len(),
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +188,10 @@ mod tests {
             "Vilnius Vilniuje",
             "Jonas Jono",
             "Warszawa Warszawie",
+            "Tampere Tampereella",
+            "Paweł Pawłem",
+            "Marek Markiem",
+            "Γιώργος Γιώργο",
             "Praga Pradze",
             "Γιώργος Γιώργου",
         ] {

@@ -24,7 +24,7 @@ impl Grounds {
             && !is_german(found)
             && (found.len() < 5 || capitals * 10 < found.len() * 8);
         let in_date = dates::covered(&dates::dates(found), found.len());
-        let inflects = self.inflects.unwrap_or_else(|| inflection::fact_inflects(found));
+        let inflects = inflection::either_inflects(self.inflects, found);
         for (at, word) in found.iter().enumerate() {
             let is_code = !in_date[at] && word.raw.is_ascii() && is_code(word.raw);
             let is_name = has_capitals && self.is_name(found, at);
