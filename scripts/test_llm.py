@@ -186,4 +186,5 @@ def main():
         score(turns_of(paths, most), json.load(sys.stdin))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 //! The names of a statement: what is meant as one, and whether it was said, perhaps in another form.
 
 use super::words::{List, Word, is_latin};
-use super::{Grounds, Script, Ungrounded, dates};
+use super::{Grounds, Script, Ungrounded, dates, inflection};
 
 /// Longest abbreviation that is looked for.
 pub(super) const MAX_INITIALS: usize = 5;
@@ -24,13 +24,16 @@ impl Grounds {
             && !is_german(found)
             && (found.len() < 5 || capitals * 10 < found.len() * 8);
         let in_date = dates::covered(&dates::dates(found), found.len());
+        let inflects = inflection::either_inflects(self.inflects, found);
         for (at, word) in found.iter().enumerate() {
             let is_code = !in_date[at] && word.raw.is_ascii() && is_code(word.raw);
             let is_name = has_capitals && self.is_name(found, at);
             let is_said = if is_code {
                 self.has_code(&word.folded)
             } else {
-                !is_name || self.has_name(found, at)
+                !is_name
+                    || self.has_name(found, at)
+                    || inflects && (self.has_form(&word.folded) || is_user(word))
             };
             if !is_said {
                 return Err(Ungrounded::Name(word.raw.to_owned()));
@@ -120,6 +123,12 @@ impl Grounds {
                 && self.initials.contains(&bare(&word.folded)))
     }
 
+    /// Whether a name was said in another of its forms.
+    fn has_form(&self, name: &str) -> bool {
+        let alike = inflection::begin(name).and_then(|begin| self.inflected.get(begin));
+        alike.is_some_and(|said| said.iter().any(|said| inflection::is_same_name(name, said)))
+    }
+
     /// Whether a word was said, or one that differs by an ending or by marks.
     pub(super) fn has_word(&self, word: &str) -> bool {
         const ENDINGS: [&str; 12] =
@@ -164,9 +173,16 @@ impl Grounds {
 
     /// Whether a longer word begins with one that may stand for it.
     fn has_begin(word: &str, stands_for: impl Fn(&str) -> bool) -> bool {
-        (4..word.len().min(MAX_NAME_BYTES).saturating_sub(1))
-            .any(|length| word.get(..length).is_some_and(&stands_for))
+        let ends = word.char_indices().map(|(at, _)| at).take_while(|at| *at < MAX_NAME_BYTES);
+        let ends: Vec<usize> = ends.collect();
+        // Behind the fourth letter, and before the last but one.
+        ends.iter().skip(4).rev().skip(1).any(|end| stands_for(&word[..*end]))
     }
+}
+
+/// Whether a fact begins with the word for the user. It is no name, whatever follows: "Kullanıcı İzmir'de oturuyor".
+fn is_user(word: &Word<'_>) -> bool {
+    word.is_first && List::User.value_within(&word.folded).is_some()
 }
 
 /// Whether a word of a source may be a name or an abbreviation, of which another form may be told.
@@ -235,7 +251,7 @@ pub(super) fn german_begins(found: &[Word<'_>]) -> impl Iterator<Item = String> 
 }
 
 /// Whether a text has more words of English than of the languages with the same letters.
-fn is_english(found: &[Word<'_>]) -> bool {
+pub(super) fn is_english(found: &[Word<'_>]) -> bool {
     let count = |list: List| found.iter().filter(|word| word.is_in(list)).count();
     count(List::English) > count(List::Foreign)
 }

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use super::names::is_english;
+use super::number_words;
 use super::words::{List, Word, is_currency};
 
 /// A number of a text.
@@ -53,18 +55,20 @@ const IMPLIED: [(&str, &[f64]); 16] = [
 pub(super) fn numbers(words: &[Word<'_>], is_source: bool) -> Vec<Number> {
     let mut found = Vec::new();
     let mut at = 0;
+    // Many words for numbers are other words in English: "hat" is six in Hungarian, "once" eleven in Spanish.
+    let is_foreign = is_source && !is_english(words);
     while at < words.len() {
-        let read = time(words, at).or_else(|| spelled(words, at));
-        let length = match read {
-            Some(number) => {
-                found.push(with_unit(number, words));
-                number.words
-            }
-            None => {
-                written(words, at, is_source, &mut found);
-                1
-            }
-        };
+        let mut read: Vec<Number> =
+            time(words, at).or_else(|| spelled(words, at)).into_iter().collect();
+        if read.is_empty() && is_foreign {
+            let foreign = number_words::read(words, at).into_iter();
+            read.extend(foreign.map(|(value, length)| plain(value, at, length)));
+        }
+        let length = read.first().map_or(1, |number| number.words);
+        if read.is_empty() {
+            written(words, at, is_source, &mut found);
+        }
+        found.extend(read.into_iter().map(|number| with_unit(number, words)));
         if is_source {
             implied(&words[at], at, &mut found);
         }
@@ -88,17 +92,6 @@ fn with_unit(mut number: Number, words: &[Word<'_>]) -> Number {
 fn implied(word: &Word<'_>, at: usize, found: &mut Vec<Number>) {
     let values = IMPLIED.iter().find(|(name, _)| *name == word.folded).map(|(_, values)| *values);
     found.extend(values.unwrap_or_default().iter().map(|value| plain(*value, at, 1)));
-    found.extend(List::Number.value(&word.folded).map(|value| plain(value, at, 1)));
-    // "fünfundzwanzig"
-    if let Some((unit, tens)) = word.folded.split_once("und") {
-        let of = |name: &str| match name {
-            "ein" => Some(1.0),
-            _ => List::Number.value(name),
-        };
-        if let (Some(unit), Some(tens)) = (of(unit), of(tens)) {
-            found.push(plain(unit + tens, at, 1));
-        }
-    }
     // "the nineties"
     let tens = word.folded.strip_suffix("ies").map(|stem| format!("{stem}y"));
     found.extend(tens.and_then(|tens| cardinal(&tens)).map(|value| plain(value, at, 1)));
@@ -183,7 +176,7 @@ fn time(words: &[Word<'_>], at: usize) -> Option<Number> {
         ("quarter", "to") => return Some(of(hour(2)? * 60.0 - 15.0, 3)),
         // German and Dutch count to the hour.
         ("halb" | "half", _) => {
-            return Some(of(List::Number.value(name(1))? * 60.0 - 30.0, 2));
+            return Some(of(number_words::value(name(1))? * 60.0 - 30.0, 2));
         }
         _ => {}
     }
@@ -213,6 +206,8 @@ fn time(words: &[Word<'_>], at: usize) -> Option<Number> {
     };
     let after = attached.or_else(|| half(name(1)));
     let length = 1 + usize::from(attached.is_none() && after.is_some());
+    let spoken = duration(word);
+    let clock = spoken.as_deref().unwrap_or(clock);
     let (hours, minutes) = match clock.split_once(':') {
         Some((hours, minutes)) => {
             (hours.parse::<u32>().ok()?, minutes.get(..2)?.parse::<u32>().ok()?)
@@ -221,7 +216,7 @@ fn time(words: &[Word<'_>], at: usize) -> Option<Number> {
             (hour(0).or_else(|| clock.parse::<u32>().ok().map(f64::from))? as u32, 0)
         }
         None if matches!(name(1), "o'clock" | "oclock" | "uhr") => {
-            let value = hour(0).or_else(|| List::Number.value(name(0)))?;
+            let value = hour(0).or_else(|| number_words::value(name(0)))?;
             return Some(of(value * 60.0, 2));
         }
         None => return None,
@@ -236,12 +231,30 @@ fn time(words: &[Word<'_>], at: usize) -> Option<Number> {
     })
 }
 
+/// "1:52:30" of "1h52m30s", "10:30" of "10h30".
+fn duration(word: &str) -> Option<String> {
+    let (hours, rest) = word.split_once('h')?;
+    let rest = rest.trim_end_matches(['s', 'm', 'i', 'n']).replace("min", "m");
+    let parts: Vec<&str> = std::iter::once(hours).chain(rest.split('m')).collect();
+    let is_number = |part: &&str| matches!(part.len(), 1 | 2) && part.parse::<u8>().is_ok();
+    let padded = parts.iter().map(|part| format!("{part:0>2}")).collect::<Vec<_>>().join(":");
+    (matches!(parts.len(), 2 | 3) && parts.iter().all(is_number)).then_some(padded)
+}
+
+/// The seconds of a time that has them.
+fn seconds(word: &str) -> Option<f64> {
+    let clock = duration(word).unwrap_or_else(|| word.to_owned());
+    clock.split(':').nth(2)?.parse().ok()
+}
+
 /// The numbers in the digits of a word: "1,000", "$5.50", "5km", "GPT-4", "2/3", "3.5M", "3只".
 fn written(words: &[Word<'_>], at: usize, is_source: bool, found: &mut Vec<Number>) {
     let word = &words[at];
     if !word.has_digit() {
-        if word.raw.chars().any(|c| cjk_value(c).is_some()) {
-            numerals(word, at, is_source, found);
+        // They are parts of other words as well, so only a source's count.
+        if is_source {
+            let values = number_words::numerals(word.raw).into_iter();
+            found.extend(values.map(|value| plain(value, at, 1)));
         }
         return;
     }
@@ -315,48 +328,6 @@ fn values(digits: &str) -> Vec<f64> {
     values
 }
 
-fn cjk_value(c: char) -> Option<f64> {
-    Some(match c {
-        '〇' | '零' => 0.0,
-        '一' => 1.0,
-        '二' | '两' | '兩' => 2.0,
-        '三' => 3.0,
-        '四' => 4.0,
-        '五' => 5.0,
-        '六' => 6.0,
-        '七' => 7.0,
-        '八' => 8.0,
-        '九' => 9.0,
-        '十' => 10.0,
-        '百' => 100.0,
-        '千' => 1000.0,
-        '万' | '萬' => 10_000.0,
-        _ => return None,
-    })
-}
-
-/// Numbers in Chinese and Japanese numerals. They are parts of other words as well, so only a source's count.
-fn numerals(word: &Word<'_>, at: usize, is_source: bool, found: &mut Vec<Number>) {
-    if !is_source {
-        return;
-    }
-    let (mut total, mut current, mut any) = (0.0, 0.0, false);
-    for c in word.raw.chars().chain(std::iter::once(' ')) {
-        match cjk_value(c) {
-            Some(value) if value >= 10.0 => {
-                total += if current == 0.0 { value } else { current * value };
-                (current, any) = (0.0, true);
-            }
-            Some(value) => (current, any) = (value, true),
-            None if any => {
-                found.push(plain(total + current, at, 1));
-                (total, current, any) = (0.0, 0.0, false);
-            }
-            None => {}
-        }
-    }
-}
-
 /// Most digits that are searched for a number that is written in groups.
 const MAX_DIGITS: usize = 16 * 1024;
 
@@ -377,6 +348,12 @@ impl Numbers {
             if number.is_time {
                 self.minutes.extend(hours(number.value, number.is_exact));
                 self.values.insert((number.value / 60.0).floor().to_bits());
+                let word = words[number.at].folded.as_str();
+                self.values.extend(seconds(word).map(f64::to_bits));
+                // Of an hour, not of a clock: "1h52" are 52 minutes, too.
+                if word.contains('h') {
+                    self.values.insert((number.value % 60.0).to_bits());
+                }
                 continue;
             }
             self.values.insert(number.value.to_bits());
@@ -407,8 +384,10 @@ impl Numbers {
     /// Whether a number of a fact is one of the sources'.
     pub fn ground(&self, number: &Number, words: &[Word<'_>]) -> bool {
         if number.is_time {
-            return hours(number.value, number.is_exact)
-                .any(|minutes| self.minutes.contains(&minutes));
+            let seconds = seconds(&words[number.at].folded).filter(|seconds| *seconds > 0.0);
+            return seconds.is_none_or(|seconds| self.has(seconds))
+                && hours(number.value, number.is_exact)
+                    .any(|minutes| self.minutes.contains(&minutes));
         }
         // "a dog" is one dog.
         if number.value == 1.0 {

@@ -15,11 +15,11 @@ struct Case {
     is_right: bool,
 }
 
-fn cases() -> Vec<Case> {
+fn cases(text: &str) -> Vec<Case> {
     let (mut said, mut context, mut said_at, mut speaker) =
         (String::new(), Vec::new(), String::new(), None);
     let mut found: Vec<Case> = Vec::new();
-    for line in include_str!("cases.txt").lines() {
+    for line in text.lines() {
         let (kind, text) = line.split_at_checked(1).unwrap_or_default();
         match (kind, text.trim()) {
             ("" | "#", _) => {}
@@ -61,7 +61,7 @@ impl Case {
 /// At most 2 % of the right statements may be refused.
 #[test]
 fn right_statements_pass_and_wrong_ones_are_refused() {
-    let cases = cases();
+    let cases = cases(include_str!("cases.txt"));
     let (right, wrong): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case.is_right);
     let mut report = String::new();
     let (mut refused, mut passed) = (0, 0);
@@ -76,6 +76,18 @@ fn right_statements_pass_and_wrong_ones_are_refused() {
     assert_eq!((refused, passed), (0, 6), "the figures of docs/worker.md:\n{report}");
     let (right, wrong) = (right.len(), wrong.len());
     assert!(right >= 200 && wrong >= 200, "{right} right, {wrong} wrong");
+}
+
+#[test]
+fn names_are_known_in_their_forms_and_numbers_in_words() {
+    let mut report = String::new();
+    for case in cases(include_str!("inflected_cases.txt")) {
+        let result = case.check();
+        if case.is_right != result.is_ok() {
+            let _ = writeln!(report, "{} <- {}: {result:?}", case.statement, case.said);
+        }
+    }
+    assert_eq!(report, "");
 }
 
 #[test]

@@ -215,9 +215,9 @@ pub(super) fn folded(word: &str) -> String {
     }
 }
 
-/// A Latin letter without its diacritic.
+/// A letter without its diacritic.
 fn unaccented(c: char) -> char {
-    const LETTERS: [(&str, char); 17] = [
+    const LETTERS: [(&str, char); 18] = [
         ("àáâãäåāăą", 'a'),
         ("çćĉċč", 'c'),
         ("ďđ", 'd'),
@@ -235,6 +235,7 @@ fn unaccented(c: char) -> char {
         ("ŵ", 'w'),
         ("ýÿŷ", 'y'),
         ("źżž", 'z'),
+        ("ё", 'е'),
     ];
     if c.is_ascii() {
         return c;
@@ -283,11 +284,11 @@ lists! {
     Opener "opener"
     Personal "personal"
     Unnamed "unnamed"
+    User "user"
     English "english"
     Foreign "foreign"
     German "german"
     Cardinal "cardinal"
-    Number "number"
     Ordinal "ordinal"
     Day "day"
     Span "span"
