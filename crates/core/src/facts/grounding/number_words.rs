@@ -1,6 +1,6 @@
 //! Numbers in words of other languages than English, and in Chinese numerals.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::words::Word;
@@ -38,8 +38,21 @@ static LANGUAGES: LazyLock<Vec<Values>> = LazyLock::new(|| {
         .collect()
 });
 
+/// The words of all languages: most words of a text begin with none of them.
+static ALL: LazyLock<HashSet<&'static str>> =
+    LazyLock::new(|| LANGUAGES.iter().flat_map(|language| language.keys().copied()).collect());
+
+/// The ends of the parts that a text may begin with.
+fn ends(text: &str) -> impl Iterator<Item = usize> {
+    text.char_indices().map(|(at, c)| at + c.len_utf8()).take(MAX_PART)
+}
+
 /// What a number may be that begins with a word, and of how many words it is: each language may read another one.
 pub(super) fn read(words: &[Word<'_>], at: usize) -> Vec<(f64, usize)> {
+    let word = words[at].folded.as_str();
+    if !ends(word).any(|end| ALL.contains(&word[..end])) {
+        return Vec::new();
+    }
     let mut found: Vec<(f64, usize)> =
         LANGUAGES.iter().filter_map(|language| sequence(language, words, at)).collect();
     let most = found.iter().map(|(_, length)| *length).max();
@@ -84,8 +97,7 @@ fn parts(language: &Values, word: &str) -> Option<Vec<Option<f64>>> {
         return None;
     }
     while !rest.is_empty() {
-        let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).take(MAX_PART);
-        let longest = ends.filter(|end| language.contains_key(&rest[..*end])).last()?;
+        let longest = ends(rest).filter(|end| language.contains_key(&rest[..*end])).last()?;
         found.push(language[&rest[..longest]]);
         rest = rest[longest..].trim_start_matches('-');
     }
