@@ -1,6 +1,6 @@
 //! The names of a statement: what is meant as one, and whether it was said, perhaps in another form.
 
-use super::words::{List, Word, is_latin};
+use super::words::{List, Word, is_english, is_latin};
 use super::{Grounds, Script, Ungrounded, dates, inflection};
 
 /// Longest abbreviation that is looked for.
@@ -248,12 +248,6 @@ pub(super) fn german_begins(found: &[Word<'_>]) -> impl Iterator<Item = String> 
             (begin.chars().count() == letters).then_some(begin)
         })
     })
-}
-
-/// Whether a text has more words of English than of the languages with the same letters.
-pub(super) fn is_english(found: &[Word<'_>]) -> bool {
-    let count = |list: List| found.iter().filter(|word| word.is_in(list)).count();
-    count(List::English) > count(List::Foreign)
 }
 
 /// Whether nouns are capitalised: German.

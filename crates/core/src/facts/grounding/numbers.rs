@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::names::is_english;
 use super::number_words;
-use super::words::{List, Word, is_currency};
+use super::words::{List, Word, is_currency, is_english};
 
 /// A number of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]

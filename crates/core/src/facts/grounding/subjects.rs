@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use super::polarity::content;
 use super::words::{self, List, Word, stem};
-use super::{Grounds, Ungrounded};
 
 /// The person that each word of a source is about.
 #[derive(Clone, Copy, Default)]
@@ -93,29 +92,26 @@ fn subject(clause: &[Word<'_>]) -> Option<Of> {
     (third || owned).then_some(Of { user: false, other: true })
 }
 
-impl Grounds {
-    /// "The user said 'lol, thanks'" tells of the conversation, in whatever language it was.
-    pub(super) fn check_retold(
-        &self,
-        statement: &str,
-        found: &[Word<'_>],
-    ) -> Result<(), Ungrounded> {
-        const SAYS: [&str; 6] = ["said", "says", "wrote", "replied", "answered", "exclaimed"];
-        const QUOTES: [char; 7] = ['"', '\'', '“', '”', '‘', '’', '„'];
-        let verb = found.iter().take(3).find(|word| SAYS.contains(&word.folded.as_str()));
-        let rest = verb.map_or("", |verb| statement[words::end(statement, verb)..].trim_start());
-        let rest = rest.trim_end_matches('.');
-        let is_quotation = rest.starts_with(QUOTES) && rest.ends_with(QUOTES);
-        // "The user thanked the assistant"
-        let [.., about] = found else { return Ok(()) };
-        let is_about_assistant = about.folded == "assistant"
-            && !self.has_word("assistant")
-            && found.iter().rev().skip(1).take(2).any(|word| word.is_in(List::Telling));
-        match (is_quotation || is_about_assistant) && is_of_user(found, &self.speaker) {
-            true => Err(Ungrounded::Conversation),
-            false => Ok(()),
-        }
-    }
+/// Whether a statement tells of the conversation, in whatever language it was: "The user said 'lol, thanks'". One about
+/// the assistant does, unless what was said `speaks_of_assistant`.
+pub(super) fn retells(
+    statement: &str,
+    found: &[Word<'_>],
+    speaker: &[String],
+    speaks_of_assistant: bool,
+) -> bool {
+    const SAYS: [&str; 6] = ["said", "says", "wrote", "replied", "answered", "exclaimed"];
+    const QUOTES: [char; 7] = ['"', '\'', '“', '”', '‘', '’', '„'];
+    let verb = found.iter().take(3).find(|word| SAYS.contains(&word.folded.as_str()));
+    let rest = verb.map_or("", |verb| statement[words::end(statement, verb)..].trim_start());
+    let rest = rest.trim_end_matches('.');
+    let is_quotation = rest.starts_with(QUOTES) && rest.ends_with(QUOTES);
+    // "The user thanked the assistant"
+    let [.., about] = found else { return false };
+    let is_about_assistant = about.folded == "assistant"
+        && !speaks_of_assistant
+        && found.iter().rev().skip(1).take(2).any(|word| word.is_in(List::Telling));
+    (is_quotation || is_about_assistant) && is_of_user(found, speaker)
 }
 
 /// Whether a statement begins with the user, not with what is theirs.

@@ -393,6 +393,12 @@ pub(super) fn is_latin(c: char) -> bool {
     c.is_alphabetic() && (c as u32) < 0x250
 }
 
+/// Whether a text has more words of English than of the languages with the same letters.
+pub(super) fn is_english(found: &[Word<'_>]) -> bool {
+    let count = |list: List| found.iter().filter(|word| word.is_in(list)).count();
+    count(List::English) > count(List::Foreign)
+}
+
 #[cfg(test)]
 mod tests {
     use super::words;
