@@ -5,6 +5,7 @@
 use crate::api::prelude::*;
 use crate::api::recall::recalling;
 use crate::memory::recall::request::Arguments;
+use crate::memory::recall::stale;
 use crate::memory::recall::{self, Recalled, last_times};
 use crate::store::rows::scope::Layer;
 use memory_agent_core::rank::pipeline::DroppedAt;
@@ -73,7 +74,7 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
             let row = &scored[position];
             let detail = &recalled.details[row.index];
             let member = &recalled.members[row.index];
-            json!({
+            let mut told = json!({
                 "id": detail.id.to_string(),
                 "scope": member.layer.map(Layer::as_str),
                 "rank": (place < recalled.shown.len()).then_some(place + 1),
@@ -92,7 +93,16 @@ fn candidates(recalled: &Recalled) -> Vec<Value> {
                 "unverified": detail.unverified,
                 "features": recalled.features.as_ref().map(|all| &all[row.index]),
                 "dropped": row.dropped.map(|step| step.as_str()),
-            })
+            });
+            // What it stands below, under the keys that metadata has.
+            for (key, pairs) in
+                [(stale::SUPERSEDED_BY, &recalled.replaced), (stale::DOUBTED_BY, &recalled.doubted)]
+            {
+                if let Some(by) = stale::of_row(detail.id, pairs) {
+                    told[key] = json!(by.map(|by| by.to_string()));
+                }
+            }
+            told
         })
         .chain(recalled.trace.left_out.iter().map(|row| {
             json!({

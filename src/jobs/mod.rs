@@ -9,6 +9,7 @@ pub mod extract;
 pub mod llm_connection;
 pub mod pace;
 pub mod prelude;
+pub mod probing;
 pub mod reembed;
 pub mod reflect;
 pub mod registry;

@@ -256,7 +256,7 @@ fn replacements(spi: &Spi) -> PgResult<StatusRow> {
         Ok(endpoint) => llm_probes::right(spi, &endpoint)?.is_some_and(probe::passes),
         Err(_) => false,
     };
-    let state = if has_passed { "unchecked" } else { "checked" };
+    let state = if has_passed { "believed" } else { "doubted" };
     let (doubted, held) = counts::doubted(spi)?;
     let probes: String = (llm_probes::all(spi)?.iter())
         .map(|(model, right)| format!("; probe of {model}: {right} of {} right", probe::CHOICES))

@@ -4,6 +4,7 @@
 use crate::jobs::exchange::{Llm, Progress, Taken};
 use crate::jobs::extract::{Asked, ExtractTask, Stage};
 use crate::jobs::prelude::*;
+use crate::jobs::probing::{self, Probing};
 use crate::memory::facts::apply;
 use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::{self, Comparison, Decision};
@@ -40,14 +41,15 @@ impl Asked {
 impl ExtractTask {
     /// Decides what can be decided without an LLM, and asks about the rest.
     pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Taken {
-        let has_passed = self.passed(llm)?;
+        let has_passed = probing::passed(llm)?;
         self.has_passed = has_passed.unwrap_or(false);
         let asked = self.look()?;
         if asked.new.is_empty() {
             return self.apply_or_compare(asked.decisions, None, llm);
         }
         if has_passed.is_none() {
-            return self.begin_probe(llm);
+            self.stage = Stage::Probing(Probing::of(llm));
+            return self.go_on_probing(llm);
         }
         let (existing, new) = asked.question(&self.facts);
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
@@ -57,6 +59,18 @@ impl ExtractTask {
         let messages = reconcile::messages(&existing, &new);
         self.stage = Stage::Reconciling(asked);
         self.exchange.ask(Question { messages, answer, max_answer_tokens }, llm)
+    }
+
+    /// Asks the next question of the probe, or goes on with the comparison.
+    pub(super) fn go_on_probing(&mut self, llm: &mut Llm<'_>) -> Taken {
+        let question = match &self.stage {
+            Stage::Probing(probing) => probing.question()?,
+            _ => None,
+        };
+        match question {
+            Some(question) => self.exchange.ask(question, llm),
+            None => self.compare(llm),
+        }
     }
 
     fn thresholds(&self) -> GateThresholds {

@@ -5,22 +5,19 @@
 //! lease.
 
 mod comparison;
-mod probing;
 mod statements;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
+use crate::jobs::probing::Probing;
 use crate::memory::facts::apply;
 use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
 use crate::memory::facts::unverified::{self, Unverified};
 use crate::memory::llm::Question;
 use crate::memory::texts::language::Phrases;
-use crate::memory::{
-    scope::{active_model, scope_settings},
-    texts::follow_ups,
-};
+use crate::memory::{scope::active_model, texts::follow_ups};
 use crate::settings::{Effective, Search};
 use crate::store::facts::NearFact;
 use crate::store::facts::extraction::{self, MessageBefore, WaitingTurn};
@@ -33,11 +30,10 @@ use memory_agent_core::facts::earlier::{self, Earlier, EarlierMessage, LOOK_BACK
 use memory_agent_core::facts::extract::{self, Marks, PendingTurn};
 use memory_agent_core::facts::grounding::may_state;
 use memory_agent_core::facts::passages::passages;
-use memory_agent_core::facts::reconcile::probe::Probe;
 use memory_agent_core::jobs::payloads::{PassageAnswers, SavedFact};
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_core::jobs::session_settings::MAX_FACTS_PER_TURN;
-use memory_agent_model_server::protocol::{ChatOutcome, Endpoint, ModelRef};
+use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 
 /// Characters of the turns in one extraction.
 const CHARS: usize = 30_000;
@@ -75,8 +71,8 @@ pub(super) enum Stage {
     Extracting,
     /// What an LLM was asked to check: facts of one turn.
     Checking(Vec<SavedFact>),
-    /// What it is asked before the first comparison, and at which endpoint.
-    Probing(Probe, Endpoint),
+    /// What it is asked before the first comparison.
+    Probing(Probing),
     Reconciling(Asked),
     /// Everything is decided, but another transaction has the session locked.
     Applying {
@@ -100,8 +96,11 @@ impl LlmTask for ExtractTask {
 
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
         let received = self.exchange.receive(outcome, &self.job, self.purpose());
-        if let Stage::Probing(..) = self.stage {
-            return self.take_probe(received, llm);
+        if let Stage::Probing(probing) = &mut self.stage {
+            return match probing.take(received, llm)? {
+                true => self.go_on_probing(llm),
+                false => self.compare(llm),
+            };
         }
         match received? {
             Received::Answer(answer) => match &self.stage {
@@ -435,16 +434,5 @@ impl ExtractTask {
             &language,
         );
         self.check_and_compare(saved, llm)
-    }
-
-    /// Asks about the next turn whose facts are to be checked, or compares all facts with what is known.
-    pub(super) fn check_and_compare(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
-        if let Some(question) = self.next_check(saved) {
-            return self.exchange.ask(question, llm);
-        }
-        let settings = transaction(|_| scope_settings::of_facts(&self.fact_scope()))?;
-        extracted_facts::take_secrets_out(&mut self.facts, &settings.content);
-        extracted_facts::embed(&mut self.facts, self.model.as_ref())?;
-        self.compare(llm)
     }
 }

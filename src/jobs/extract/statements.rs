@@ -5,8 +5,10 @@
 use crate::jobs::exchange::{self, Llm, Progress, Taken};
 use crate::jobs::extract::{CHARS, ExtractTask, Stage};
 use crate::jobs::prelude::*;
+use crate::memory::facts::extracted_facts;
 use crate::memory::facts::unverified;
 use crate::memory::llm::Question;
+use crate::memory::scope::scope_settings;
 use memory_agent_core::facts::answers::AnswerFormat;
 use memory_agent_core::facts::extract::original_message;
 use memory_agent_core::facts::grounding::only_states;
@@ -73,5 +75,16 @@ impl ExtractTask {
         self.job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved.clone()));
         exchange::keep(&self.job)?;
         self.check_and_compare(&saved, llm)
+    }
+
+    /// Asks about the next turn whose facts are to be checked, or compares all facts with what is known.
+    pub(super) fn check_and_compare(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
+        if let Some(question) = self.next_check(saved) {
+            return self.exchange.ask(question, llm);
+        }
+        let settings = transaction(|_| scope_settings::of_facts(&self.fact_scope()))?;
+        extracted_facts::take_secrets_out(&mut self.facts, &settings.content);
+        extracted_facts::embed(&mut self.facts, self.model.as_ref())?;
+        self.compare(llm)
     }
 }

@@ -7,10 +7,14 @@
 mod consolidate;
 mod episode_question;
 mod handover;
+mod waiting;
+
+pub use waiting::due;
 
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
+use crate::jobs::probing::{self, Probing};
 use crate::jobs::reflect::consolidate::Reflection;
 use crate::jobs::reflect::episode_question::{TURNS, fitting, question, said};
 use crate::memory::facts::reconciler::Target;
@@ -22,15 +26,13 @@ use crate::memory::texts::follow_ups;
 use crate::settings::{Effective, Search};
 use crate::store::facts::NearFact;
 use crate::store::facts::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
-use crate::store::llm::llm_probes;
 use crate::store::models::Kind;
 use crate::store::rows::fact_scope::{Among, FactScope};
-use crate::store::rows::sessions::{self, SessionKey};
+use crate::store::rows::sessions::SessionKey;
 use crate::store::schema;
 use memory_agent_core::facts::answers::AnswerFormat;
-use memory_agent_core::facts::episodes::{self, ClosedEpisode};
 use memory_agent_core::facts::gate::GateThresholds;
-use memory_agent_core::facts::reconcile::probe;
+use memory_agent_core::facts::reflect::Action;
 use memory_agent_core::facts::{reconcile, reflect};
 use memory_agent_core::jobs::payloads::SavedAnswer;
 use memory_agent_core::jobs::session_settings::MAX_FACTS_PER_EPISODE;
@@ -38,8 +40,6 @@ use memory_agent_core::jobs::session_settings::ReflectionSettings;
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 use serde_json::Value;
 
-/// Closed episodes that are looked at together.
-const EPISODES: i64 = 100;
 /// Most known facts in one reflection. A scope that has no more of them is shown as a whole, unless a
 /// session set a threshold: similarity sometimes hides the fact that has to be updated.
 const MAX_EXISTING: i32 = 50;
@@ -65,6 +65,8 @@ pub struct ReflectTask {
     shown: Vec<NearFact>,
     /// All facts of the scope, as traces list them.
     known: (i64, Value),
+    /// An answer, and what the LLM is asked before what it chose is replaced or ended.
+    probing: Option<(Probing, String)>,
     /// What is to be stored; another transaction has the session locked.
     decided: Option<consolidate::Decided>,
     rounds: u32,
@@ -86,7 +88,15 @@ impl LlmTask for ReflectTask {
     }
 
     fn proceed(&mut self, outcome: Result<ChatOutcome, LostCall>, llm: &mut Llm<'_>) -> Taken {
-        match self.exchange.receive(outcome, &self.job, "reflect")? {
+        let purpose = if self.probing.is_some() { "probe" } else { "reflect" };
+        let received = self.exchange.receive(outcome, &self.job, purpose);
+        if let Some((mut probing, answer)) = self.probing.take() {
+            return match probing.take(received, llm)? {
+                true => self.go_on_probing(probing, answer, llm),
+                false => self.decide(answer, llm),
+            };
+        }
+        match received? {
             Received::Answer(answer) => self.take_answer(answer.text, llm),
             Received::Failure(reason) => Ok(Progress::Failed(reason)),
             Received::BadAnswer(reason) => Ok(Progress::unusable(self.turns.len(), reason)),
@@ -117,6 +127,7 @@ impl Start for ReflectTask {
             has_more: false,
             shown: Vec::new(),
             known: (0, Value::Null),
+            probing: None,
             decided: None,
             rounds: 0,
             started: Instant::now(),
@@ -333,9 +344,11 @@ impl ReflectTask {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let actions = reflect::parse(&answer, count(prior.len()), count(turns.len()))
             .map_err(|error| Progress::Failed(error.to_string()))?;
-        // A reflection asks no probe of its own; what an extraction learned counts for it as well.
-        let right = transaction(|spi| llm_probes::right(spi, &llm.endpoint))?;
-        let trusted = right.is_some_and(probe::passes);
+        let passed = probing::passed(llm)?;
+        if passed.is_none() && actions.iter().any(Action::is_change) {
+            return self.go_on_probing(Probing::of(llm), answer, llm);
+        }
+        let trusted = passed.unwrap_or(false);
         let plan = reflect::plan(&actions, &prior, &turns, MAX_FACTS_PER_EPISODE, trusted);
         let mut decided =
             consolidate::Decided::new(answer, plan, &self.turns, &self.shown, &self.settings);
@@ -343,6 +356,13 @@ impl ReflectTask {
         extracted_facts::take_secrets_out(&mut decided.facts, &settings.content);
         extracted_facts::embed(&mut decided.facts, self.model.as_ref())?;
         self.apply(decided, llm)
+    }
+
+    /// Asks the next question of the probe, or goes on with the answer about the turns.
+    fn go_on_probing(&mut self, probing: Probing, answer: String, llm: &mut Llm<'_>) -> Taken {
+        let Some(question) = probing.question()? else { return self.decide(answer, llm) };
+        self.probing = Some((probing, answer));
+        self.exchange.ask(question, llm)
     }
 
     fn apply(&mut self, decided: consolidate::Decided, llm: &mut Llm<'_>) -> Taken {
@@ -409,34 +429,6 @@ impl ReflectTask {
             self.queue_rest(spi)
         }
     }
-}
-
-/// The episodes of a session that are to be reflected on together now, by this job or a new one; none
-/// while the waiting ones are too short and another one may follow.
-pub fn due(
-    spi: &Spi,
-    key: &SessionKey,
-    job: Uuid,
-    settings: &ReflectionSettings,
-) -> PgResult<Vec<WaitingEpisode>> {
-    let mut waiting = reflections::waiting(spi, key, job, EPISODES)?;
-    let closed: Vec<ClosedEpisode> = waiting
-        .iter()
-        .map(|episode| ClosedEpisode {
-            turns: episode.turn_count.max(0).unsigned_abs(),
-            quiet_since_micros: episode.quiet_since.into_inner(),
-        })
-        .collect();
-    let next = episodes::next_reflection(
-        &closed,
-        sessions::open_episode(spi, key)?.is_some(),
-        settings.min_episode_turns,
-        settings.episode_gap,
-        pgrx::datum::datetime_support::now().into_inner(),
-    );
-    let due = if let episodes::Reflection::Due(episodes) = next { episodes } else { 0 };
-    waiting.truncate(due);
-    Ok(waiting)
 }
 
 /// Ids as JSON holds them.

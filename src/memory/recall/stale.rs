@@ -109,14 +109,16 @@ pub const SUPERSEDED_BY: &str = "superseded_by";
 /// What it names that was said later, and perhaps instead of it.
 pub const DOUBTED_BY: &str = "doubted_by";
 
+/// What a row has in one of these pairs, if it is in one.
+pub fn of_row(row: Uuid, pairs: &[Replaced]) -> Option<Option<Uuid>> {
+    let mut found = pairs.iter().filter(|(stale, _)| *stale == row).peekable();
+    found.peek().is_some().then(|| found.find_map(|(_, by)| *by))
+}
+
 /// The metadata of a row that also names, under this key, what the row has in one of these pairs; null for what the
 /// recall may not tell.
 pub fn labelled(metadata: JsonbText, key: &str, row: Uuid, pairs: &[Replaced]) -> JsonbText {
-    let mut of_row = pairs.iter().filter(|(stale, _)| *stale == row).peekable();
-    if of_row.peek().is_none() {
-        return metadata;
-    }
-    let by = of_row.find_map(|(_, by)| *by);
+    let Some(by) = of_row(row, pairs) else { return metadata };
     let rest = metadata.0.trim_start().strip_prefix('{').unwrap_or("}");
     let comma = if rest.trim_start().starts_with('}') { "" } else { ", " };
     let by = by.map_or_else(|| "null".to_owned(), |by| format!("\"{by}\""));

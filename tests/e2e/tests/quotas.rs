@@ -262,6 +262,8 @@ fn a_row_over_the_quota_is_a_dead_job() {
          SELECT memory_attach('notes', 'body', user_id_column => 'who'); \
          SELECT memory_set_quota('alice', entries => 2)",
     );
+    // The job that the attachment queues would find rows over the quota, too.
+    assert!(value::<bool>(&mut client, "SELECT memory_wait('60 s')", &[]));
     run(
         &mut client,
         "INSERT INTO notes SELECT n, 'Note ' || n, 'alice' FROM generate_series(1, 4) n",

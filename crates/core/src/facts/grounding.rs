@@ -6,8 +6,6 @@
 //! languages that it has no lists for. Its time is linear in the length of the sources.
 
 mod acts;
-mod attributes;
-mod contradiction_signs;
 mod courtesies;
 mod dates;
 mod foreign_times;
@@ -17,21 +15,16 @@ mod names;
 mod number_words;
 mod numbers;
 mod polarity;
-mod properties;
 mod relative;
 mod sentence_acts;
 mod statements;
 mod subjects;
-mod tagged_statement;
-mod topics;
 mod words;
 
 use std::collections::{HashMap, HashSet};
 
 pub(crate) use acts::refers_back;
 pub use acts::{may_state, only_states};
-pub use attributes::can_replace;
-pub use contradiction_signs::can_end;
 pub use relative::dated;
 pub use statements::completed;
 pub(crate) use statements::{is_bare_change, statements};

@@ -194,6 +194,12 @@ impl Action {
             Self::Add { .. } => None,
         }
     }
+
+    /// Whether a prior fact is to be updated or removed.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        matches!(self, Self::Update { .. } | Self::Remove { .. })
+    }
 }
 
 /// The numbers that were sent.

@@ -129,7 +129,7 @@ fn the_examples_of_choices_hold() {
             known.iter().map(|content| DatedFact { content, since: SAID_AT }).collect();
         let new: Vec<_> =
             said.iter().map(|content| DatedFact { content, since: SAID_AT }).collect();
-        memories::plan(&decisions, &existing, &new, false)
+        memories::plan(&decisions, &existing, &new, true)
     };
     let known = memories(RECONCILE_SYSTEM);
     let plans: Vec<memories::Plan> = examples(RECONCILE_SYSTEM)

@@ -71,6 +71,17 @@ const OTHERS: [(&str, Purpose); 6] = [
 const OF_THE_PROBE: [&str; 2] =
     ["The user lives in Porto", "The user works at Brandt as an accountant"];
 
+/// Beginnings of the probe's facts, with the memory that each one changes or repeats; the others are new.
+const RIGHT: [(&str, &str); 8] = [
+    ("The user has moved to Braga", "replaces 1"),
+    ("The weekly team meeting now", "replaces 5"),
+    ("The user owns a pair of cats", "same as 3"),
+    ("The user has given up coffee", "ends 7"),
+    ("Ines has swapped the violin", "replaces 2"),
+    ("The user has a peanut allergy", "same as 4"),
+    ("The user and Jonas have broken off", "ends 6"),
+    ("The user's dentist appointment was moved", "replaces 8"),
+];
 impl Call {
     /// What is asked for.
     pub fn purpose(&self) -> Purpose {
@@ -154,6 +165,14 @@ impl Document {
                 json!({"decisions": decisions})
             }
         }
+    }
+
+    /// The right answer to a question of the probe.
+    pub fn pass(&self) -> Value {
+        self.decide(|fact, _| {
+            let right = RIGHT.iter().find(|(begin, _)| fact.starts_with(begin));
+            right.map_or("new", |(_, choice)| choice).to_owned()
+        })
     }
 
     /// The answer by which everything new is added.

@@ -136,7 +136,8 @@ impl Model for ScriptedModel {
         match call.purpose() {
             Purpose::Extract => self.extract(&Document::of(call)).into(),
             Purpose::Check => all_stated(call).into(),
-            Purpose::Reconcile | Purpose::Probe => self.reconcile(&Document::of(call)).into(),
+            Purpose::Reconcile => self.reconcile(&Document::of(call)).into(),
+            Purpose::Probe => Document::of(call).pass().into(),
             Purpose::Reflect => self.reflect(call).into(),
             Purpose::Contradiction => self.contradictions(call).into(),
             Purpose::Summary(asked) => self.summary(call, asked).into(),

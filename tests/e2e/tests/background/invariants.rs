@@ -48,7 +48,8 @@ const BROKEN: [(&str, &str); 14] = [
             AND NOT EXISTS (SELECT FROM memory_agent.jobs j \
                              WHERE j.id = c.job_id AND j.user_id = c.user_id \
                                AND (c.purpose = j.kind \
-                                    OR j.kind = 'extract' AND c.purpose IN ('reconcile', 'probe')))",
+                                    OR j.kind IN ('extract', 'reflect') AND c.purpose = 'probe' \
+                                    OR j.kind = 'extract' AND c.purpose IN ('reconcile', 'check')))",
     ),
     (
         "facts whose job recorded no answer",

@@ -1,8 +1,8 @@
 //! Turns that say what no longer holds: a fact that was made from them has been replaced.
 
 use crate::relevance_only;
-use memory_agent_e2e::memory::{Recalled, recall, run, value};
-use memory_agent_e2e::{Client, Uuid, shared};
+use memory_agent_e2e::memory::{Recalled, explain, recall, run, value};
+use memory_agent_e2e::{Client, Uuid, json, shared};
 
 const QUESTION: &str = "'Is our yellow house in Hamburg?'";
 const OLD: &str = "Our yellow house in Hamburg has a garden.";
@@ -62,6 +62,19 @@ fn a_turn_whose_fact_was_replaced_never_ranks_before_what_replaced_it() {
         assert_eq!((row.kind.as_str(), row.metadata.get("superseded_by")), ("turn", expected));
     }
     assert!(position(&rows, OLD).is_some());
+
+    // What moved it down is told with its score.
+    for (arguments, by) in [("", Some(fact.to_string())), (", kinds => '{turn}'", None)] {
+        let arguments = format!("{QUESTION}{arguments}");
+        let rows = recall(&mut client, &format!("{arguments}, top_k => 20"));
+        let old = rows[position(&rows, OLD).expect("the old turn")].id.to_string();
+        let document = explain(&mut client, &arguments);
+        let candidates = document["candidates"].as_array().unwrap();
+        let told: Vec<_> =
+            candidates.iter().filter(|row| row.get("superseded_by").is_some()).collect();
+        let [told] = told[..] else { panic!("{candidates:#?}") };
+        assert_eq!((&told["id"], &told["superseded_by"]), (&json!(old), &json!(by)));
+    }
 
     run(&mut client, "SET memory_agent.stale_sources = hide");
     let rows = recall(&mut client, QUESTION);

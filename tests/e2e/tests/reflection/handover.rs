@@ -18,6 +18,9 @@ fn noting(call: &Call) -> Json {
         return obedient(call);
     }
     let document = Document::of(call);
+    if call.purpose() == Purpose::Probe {
+        return document.pass();
+    }
     if call.purpose() == Purpose::Extract {
         let fact = |(turn, text): &(u64, String)| {
             let fact = text.strip_prefix("Note: ")?;

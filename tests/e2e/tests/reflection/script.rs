@@ -1,7 +1,7 @@
 //! A model that does what the turns tell it to, and what the tests look at.
 
 use crate::scene::Scene;
-use memory_agent_e2e::llm::{Call, Model};
+use memory_agent_e2e::llm::{Call, Document, Model, Purpose};
 use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Client, Json, Uuid, json};
 
@@ -44,8 +44,11 @@ pub fn is_reflection(call: &Call) -> bool {
 /// Knows four phrases: `Note: FACT` adds, `Rather: FACT` adds in place of what the turn before said,
 /// `Change: FACT => FACT` updates, `Forget: FACT` removes. A
 /// marker may stand before the fact, as in `Note: [goal] FACT`. What is to be changed and was not shown
-/// is added. Facts that are not named get no action.
+/// is added. Facts that are not named get no action. It passes the probe.
 pub fn obedient(call: &Call) -> Json {
+    if call.purpose() == Purpose::Probe {
+        return Document::of(call).pass();
+    }
     let known = texts(call, "existing_memories", "id");
     let id_of = |fact: &str| known.iter().find(|(_, text)| text == fact).map(|(id, _)| *id);
     let mut actions = Vec::new();

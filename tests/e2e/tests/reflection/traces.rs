@@ -75,9 +75,9 @@ fn a_trace_tells_everything_about_a_reflection() {
     assert_eq!(whose, "alice|default|s|3|reflect, alice|default|s|3|reflect");
     let calls = shown(
         &mut scene.client,
-        "SELECT string_agg(purpose || ' ' || status, ', ') FROM memory_llm_calls",
+        "SELECT string_agg(purpose || ' ' || status, ', ' ORDER BY at) FROM memory_llm_calls",
     );
-    assert_eq!(calls, "reflect ok, reflect ok");
+    assert_eq!(calls, "reflect ok, reflect ok, probe ok, probe ok", "before the first change");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Facts that an LLM chose to replace or to end without a sign that it was right: they stay, rank below what was said
-//! later and are labelled, until a second statement decides.
+//! Facts that an LLM chose to replace or to end that has not passed the probe: they stay, rank below what was said later
+//! and are labelled, until a second statement decides.
 
 use crate::scene::Scene;
 use memory_agent_e2e::llm::{Call, Document, Purpose};
@@ -27,7 +27,7 @@ fn replaces_all(call: &Call) -> Json {
 /// `HOME` is known, and `WORK` was to replace it.
 fn doubted_home() -> Scene {
     let mut scene = Scene::start(replaces_all);
-    assert_eq!(doubts(&mut scene), "checked: 0 facts were doubted, of which 0 still are");
+    assert_eq!(doubts(&mut scene), "doubted: 0 facts were doubted, of which 0 still are");
     scene.say_and_wait("I live in Rome.");
     scene.say_and_wait("I work in Rome.");
     assert_eq!(scene.facts(), [HOME, WORK]);
@@ -61,7 +61,7 @@ fn a_doubted_fact_stays_below_what_was_said_later() {
     assert_eq!(doubted_by(&mut scene, HOME), Some(work));
     assert_eq!(
         doubts(&mut scene),
-        "checked: 1 facts were doubted, of which 1 still are; probe of stub-1: 0 of 16 right"
+        "doubted: 1 facts were doubted, of which 1 still are; probe of stub-1: 0 of 16 right"
     );
     let question = "'Where does the user live?', kinds => '{fact}'";
     assert_eq!(recalled_texts(&mut scene.client, question), [WORK, HOME]);
@@ -75,6 +75,10 @@ fn a_doubted_fact_stays_below_what_was_said_later() {
     for holding in [WORK, "I work in Rome."] {
         assert_eq!(value::<Option<String>>(&mut scene.client, label, &[&holding]), None);
     }
+    let told = "SELECT array_agg(DISTINCT row ->> 'doubted_by') \
+                  FROM jsonb_array_elements(memory_explain('Where does the user live?') -> 'candidates') row \
+                 WHERE row ? 'doubted_by'";
+    assert_eq!(value::<Vec<String>>(&mut scene.client, told, &[]), [work.to_string()]);
     let prompt = prompt(&mut scene);
     assert!(prompt.contains(LABEL), "{prompt}");
     // Before it was said, nothing was doubted.
@@ -144,7 +148,7 @@ fn an_llm_that_has_passed_the_probe_is_believed() {
     let mut scene = Scene::start(replaces_all);
     scene.say_and_wait("I live in Rome.");
     trust_llm(&mut scene.client);
-    assert!(doubts(&mut scene).starts_with("unchecked: 0 "));
+    assert!(doubts(&mut scene).starts_with("believed: 0 "));
     scene.say_and_wait("I work in Rome.");
     assert_eq!(scene.facts(), [WORK], "the LLM is believed");
     assert_eq!(scene.fact(HOME).replaced_by, Some(scene.fact(WORK).id));

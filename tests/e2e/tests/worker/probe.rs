@@ -5,34 +5,14 @@ use memory_agent_e2e::llm::{Call, Document, Fault, FaultPlan, Model, Purpose};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{Json, json};
 
-/// Beginnings of the probe's facts with the memory that each one changes or repeats; the others are new.
-const RIGHT: [(&str, &str); 8] = [
-    ("The user has moved to Braga", "replaces 1"),
-    ("The weekly team meeting now", "replaces 5"),
-    ("The user owns a pair of cats", "same as 3"),
-    ("The user has given up coffee", "ends 7"),
-    ("Ines has swapped the violin", "replaces 2"),
-    ("The user has a peanut allergy", "same as 4"),
-    ("The user and Jonas have broken off", "ends 6"),
-    ("The user's dentist appointment was moved", "replaces 8"),
-];
 const FORGET: &str = "DELETE FROM memory_agent.llm_probes";
 const HOME: &str = "User lives in Rome.";
 const WORK: &str = "User works in Rome.";
 const RENT: &str = "User's rent is 900 euros a month.";
-/// Each a change of what the other one says.
-const RENTS: [&str; 2] = ["My rent is 900 euros.", "I work in Rome, and my rent is 950 euros."];
 const HIGHER: &str = "User's rent is 950 euros a month.";
 
 fn is_probe(call: &Call) -> bool {
     call.purpose() == Purpose::Probe
-}
-
-fn answer_of_probe(call: &Call) -> Json {
-    Document::of(call).decide(|fact, _| {
-        let right = RIGHT.iter().find(|(begin, _)| fact.starts_with(begin));
-        right.map_or("new", |(_, choice)| choice).to_owned()
-    })
 }
 
 /// Makes facts of messages, and replaces what is known of the rent, or else of the rest. In the probe it is right, but for one choice if it
@@ -41,7 +21,7 @@ fn model(errs: bool) -> impl Model {
     move |call: &Call| -> Json {
         let document = Document::of(call);
         if is_probe(call) {
-            let mut answer = answer_of_probe(call);
+            let mut answer = document.pass();
             if errs {
                 answer["decisions"][1]["choice"] = json!("replaces 2");
             }
@@ -55,12 +35,14 @@ fn model(errs: bool) -> impl Model {
             });
         }
         let facts = document.turns.iter().flat_map(|(turn, text)| {
-            let facts: &[&str] = match text.as_str() {
-                "I live in Rome." => &[HOME],
-                "My rent is 900 euros." => &[RENT],
-                _ => &[WORK, HIGHER],
+            let facts = match text.as_str() {
+                "I live in Rome." => vec![HOME.to_owned()],
+                "I work in Rome, and my rent is 950 euros." => {
+                    vec![WORK.to_owned(), HIGHER.to_owned()]
+                }
+                rent => vec![rent.replace("My", "User's").replace("euros", "euros a month")],
             };
-            facts.iter().map(move |fact| json!({"turn": turn, "text": fact, "confidence": 1}))
+            facts.into_iter().map(move |fact| json!({"turn": turn, "text": fact, "confidence": 1}))
         });
         json!({"facts": facts.collect::<Vec<_>>()})
     }
@@ -94,14 +76,14 @@ fn who_passes_is_asked_about_several_facts_and_believed() {
     let mut scene = Scene::start(model(false));
     scene.say_and_wait("I live in Rome.");
     assert_eq!(calls(&scene, is_probe), 0, "there was nothing to compare");
-    assert!(status(&mut scene).starts_with("checked: "), "nobody was asked yet");
+    assert!(status(&mut scene).starts_with("doubted: "), "nobody was asked yet");
     assert_eq!(say_all(&mut scene), 1, "both in one call");
     assert_eq!(calls(&scene, is_probe), 2, "once for all jobs");
     assert_eq!(scene.facts(), [WORK, HIGHER], "it is believed");
     let shown = status(&mut scene);
     assert_eq!(
         shown,
-        "unchecked: 0 facts were doubted, of which 0 still are; probe of stub-1: 16 of 16 right"
+        "believed: 0 facts were doubted, of which 0 still are; probe of stub-1: 16 of 16 right"
     );
     let recorded: i64 = value(
         &mut scene.client,
@@ -116,14 +98,14 @@ fn one_mistake_is_enough_not_to_pass() {
     let mut scene = Scene::start(model(true));
     assert_eq!(say_all(&mut scene), 2, "each fact by itself");
     assert_eq!(calls(&scene, is_probe), 1, "after the first mistake no more is asked");
-    assert_eq!(scene.facts(), [HOME, WORK, HIGHER], "the rules see no sign");
+    assert_eq!(scene.facts(), [HOME, WORK, RENT, HIGHER], "what it replaces is doubted");
     let shown = status(&mut scene);
-    assert!(shown.starts_with("checked: ") && shown.contains("stub-1: 7 of 16"), "{shown}");
+    assert!(shown.starts_with("doubted: ") && shown.contains("stub-1: 7 of 16"), "{shown}");
     // A result does not count for ever, and who does not believe it deletes it.
     let forget = ["UPDATE memory_agent.llm_probes SET valid_until = now()", FORGET];
-    for ((asked, sql), rent) in (2..).zip(forget).zip(RENTS) {
+    for (asked, sql) in (2..).zip(forget) {
         run(&mut scene.client, sql);
-        scene.say_and_wait(rent);
+        scene.say_and_wait(&format!("My rent is {asked}00 euros."));
         assert_eq!(calls(&scene, is_probe), asked, "{sql}");
     }
 }
@@ -134,15 +116,15 @@ fn a_probe_that_fails_holds_nothing_up() {
     say_all(&mut scene);
     let faults =
         [Fault::Status(400), Fault::GarbageContent, Fault::Status(503), Fault::GarbageBody];
-    for (fault, rent) in faults.into_iter().zip(RENTS.iter().cycle()) {
+    for (fault, rent) in faults.into_iter().zip([1000, 1050, 1100, 1150]) {
         let what = format!("{fault:?}");
         run(&mut scene.client, FORGET);
         let asked = calls(&scene, is_probe);
         scene.stub.faults(FaultPlan::when(move |call| is_probe(call).then_some(fault)));
-        scene.say_and_wait(rent);
+        scene.say_and_wait(&format!("My rent is {rent} euros."));
         assert!(calls(&scene, is_probe) > asked, "{what}");
-        let fact = if rent.contains("900") { RENT } else { HIGHER };
-        assert!(scene.facts().iter().any(|known| known == fact), "{what}");
+        let fact = format!("User's rent is {rent} euros a month.");
+        assert!(scene.facts().contains(&fact), "{what}");
         let lasts = "SELECT array_agg(concat(right_choices, ' ', valid_until - asked_at)) \
                        FROM memory_agent.llm_probes";
         let kept: Vec<String> = value(&mut scene.client, lasts, &[]);

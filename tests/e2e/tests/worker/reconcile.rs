@@ -134,9 +134,14 @@ fn facts_of_one_turn_replace_each_other_never() {
     scene.say_and_wait("I live in Hamburg.");
     scene.say_and_wait("I moved to Lisbon, and I live on a boat there.");
     assert_eq!(reconciliations(&scene), 2, "the second is compared with the first");
-    assert_eq!(scene.facts(), ["The user lives in Lisbon.", "The user lives on a boat."]);
-    let old = scene.fact("The user lives in Hamburg.");
-    assert_eq!(old.replaced_by, Some(scene.fact("The user lives in Lisbon.").id));
+    // It has not passed the probe, so what it replaces is doubted: Lisbon is not.
+    let doubted: Vec<String> = values(
+        &mut scene.client,
+        "SELECT content FROM memory_agent.entries WHERE doubted_by IS NOT NULL",
+        &[],
+    );
+    assert_eq!(doubted, ["The user lives in Hamburg."]);
+    assert_eq!(scene.facts().len(), 3);
 }
 
 #[test]
@@ -250,9 +255,13 @@ fn an_llm_that_has_passed_the_probe_compares_several_facts_in_a_call() {
         "950",
         "User's rent is 950 euros a month.",
     );
-    let mut scene = Scene::start(model);
-    assert_eq!(calls_for_two(&mut scene, "by default"), 2);
+    let mut scene = Scene::start(move |call: &Call| match call.purpose() {
+        Purpose::Probe => Document::of(call).unrelated().into(),
+        _ => model.answer(call),
+    });
+    assert_eq!(calls_for_two(&mut scene, "one by one"), 2);
     trust_llm(&mut scene.client);
+    run(&mut scene.client, "SELECT memory_clear('one by one')");
     assert_eq!(calls_for_two(&mut scene, "in one"), 1);
 }
 
@@ -273,7 +282,9 @@ fn calls_for_two(scene: &mut Scene, session: &str) -> usize {
           WHERE kind = 'fact' AND state = 'active' AND session_id = $1 ORDER BY content",
         &[&session],
     );
-    assert_eq!(facts, ["User lives in Oslo.", "User's rent is 950 euros a month."]);
+    for new in ["User lives in Oslo.", "User's rent is 950 euros a month."] {
+        assert!(facts.iter().any(|fact| fact == new), "{facts:?}");
+    }
     calls
 }
 

@@ -279,15 +279,15 @@ fn a_session_in_use_costs_no_calls() {
         "SET memory_agent.user_id = 'alice'; BEGIN; SELECT memory_ingest('s', 'user', 'Wait!')",
     );
     scene.stub.hold(false);
-    // Two extractions, the probe, and the comparison.
-    scene.wait_for_calls(4);
+    // Two extractions, two of the probe, and the comparison.
+    scene.wait_for_calls(5);
     wait_until(PATIENCE, "a worker that cannot store what was decided", || {
         scene.status("worker").contains("last error")
     });
     assert_eq!(calls_for(&scene, Purpose::Reconcile), 1);
     // Long enough for two more attempts to store what was decided.
     assert!(!value::<bool>(&mut scene.client, "SELECT memory_wait('4 s')", &[]));
-    assert_eq!(scene.stub.call_count(), 4);
+    assert_eq!(scene.stub.call_count(), 5);
     assert_eq!(scene.facts(), ["User lives in Rome."]);
     run(&mut client, "COMMIT");
     scene.drain();

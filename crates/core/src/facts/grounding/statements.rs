@@ -3,7 +3,6 @@
 //! "Priya is vegetarian and her son Arun is allergic to peanuts" are two facts; as one, neither could be
 //! replaced alone. In doubt a fact stays whole.
 
-use super::topics::owns;
 use super::words::{List, Word, begin, end, words};
 
 /// Verbs of which two say two things. Those of tastes are not among them: "likes tea and hates coffee".
@@ -55,11 +54,11 @@ fn parted(fact: &str) -> Option<(String, String)> {
                 "his" | "her" | "their" => {
                     has_verb
                         && verb <= 2
-                        && !owns(&found[verb - 1])
+                        && !found[verb - 1].owns()
                         && !found[verb..*at].iter().any(is_person)
                 }
-                "user" => owns(next) && has_verb,
-                _ => (is_verb(next) && second.len() > 1) || (owns(next) && has_verb),
+                "user" => next.owns() && has_verb,
+                _ => (is_verb(next) && second.len() > 1) || (next.owns() && has_verb),
             }
     })?;
     let next = behind(&found, and).first()?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Choice, DatedFact, Decision};
-use crate::facts::grounding::{Grounds, Sources, Ungrounded, can_replace};
+use crate::facts::grounding::{Grounds, Sources, Ungrounded};
 use crate::facts::same::{is_mostly_in, repeats};
 
 /// What is to be done. Memories and facts are named by their index.
@@ -19,8 +19,8 @@ pub struct Plan {
     pub delete: Vec<Deletion>,
     /// New facts and the existing memory that says the same, which stays.
     pub same: Vec<(usize, usize)>,
-    /// New facts that were to replace or end a memory, and that memory: without a sign that the one takes the place
-    /// of the other, both stay, and the memory is doubted.
+    /// New facts that were to replace or end a memory, and that memory: the model is not trusted, so both stay, and
+    /// the memory is doubted.
     pub doubted: Vec<(usize, usize)>,
 }
 
@@ -47,8 +47,7 @@ pub struct Deletion {
 ///
 /// - A fact about which nothing is decided is the same as a memory that has all its words and of
 ///   which [`says_the_same`](crate::facts::same::says_the_same) holds; otherwise it is added. So it goes
-///   with one that is to replace or end a memory that says the same, or that it
-///   [cannot replace](can_replace).
+///   with one that is to replace or end a memory that says the same.
 /// - A fact is believed to be the same as a memory if that has most of its words, and bears out its
 ///   names, numbers, dates and negations; otherwise it is added. The repetition of a memory that is replaced goes into its
 ///   update, the repetition of one that ends is added.
@@ -58,7 +57,7 @@ pub struct Deletion {
 /// - The first fact that replaces a memory takes its place; others are added beside it, unless they
 ///   bring the same text.
 ///
-/// With `trusted`, no sign is asked for: what the model chooses to replace or to end is.
+/// Only what a model chooses that is `trusted` is replaced and ended. Of another one the memory stays and is doubted.
 ///
 /// Decisions with numbers that do not exist are ignored; [`parse`](super::parse) returns none of
 /// these.
@@ -152,11 +151,10 @@ impl Planner<'_> {
         if repeats(new, known) {
             return false;
         }
-        let may = self.trusted || can_replace(new, known);
-        if !may {
+        if !self.trusted {
             self.doubted.insert((fact, memory));
         }
-        may
+        self.trusted
     }
 
     fn is_repeated(&self, memory: usize, fact: usize) -> bool {

@@ -8,8 +8,12 @@ use crate::facts::reconcile::parse;
 
 const SINCE: &str = "2024-05-03";
 
-/// The plan of one choice for each fact; "" leaves it out, and what follows a colon is the text.
+/// The plan of one choice for each fact; "" leaves it out, and what follows a colon is the text. The model is trusted.
 fn plan_of(existing: &[&str], new: &[&str], choices: &[&str]) -> Plan {
+    plan_of_a_model(existing, new, choices, true)
+}
+
+fn plan_of_a_model(existing: &[&str], new: &[&str], choices: &[&str], trusted: bool) -> Plan {
     let decisions = (1..).zip(choices).filter(|(_, choice)| !choice.is_empty());
     let answer = decisions.map(|(fact, choice)| {
         let (choice, text) = choice.split_once(": ").unwrap_or((choice, ""));
@@ -21,7 +25,7 @@ fn plan_of(existing: &[&str], new: &[&str], choices: &[&str]) -> Plan {
     let existing: Vec<_> =
         existing.iter().map(|content| DatedFact { content, since: SINCE }).collect();
     let new: Vec<_> = new.iter().map(|content| DatedFact { content, since: SINCE }).collect();
-    plan(&decisions, &existing, &new, false)
+    plan(&decisions, &existing, &new, trusted)
 }
 
 fn update(existing: usize, text: &str, from: &[usize]) -> Update {
@@ -112,21 +116,14 @@ fn a_replacement_that_changes_nothing_is_the_same() {
 
 /// Small models choose a memory although none is meant.
 #[test]
-fn a_choice_without_a_sign_changes_nothing() {
-    let known = ["Arun is allergic to peanuts", "The user pays 900 euros of rent a month"];
-    let new = ["The rent is 950 euros"];
-    let refused = Plan { add: vec![0], doubted: vec![(0, 0)], ..Plan::default() };
-    for choice in ["replaces 1", "ends 1", "replaces 1: Arun is allergic to rent"] {
-        assert_eq!(plan_of(&known, &new, &[choice]), refused, "{choice}");
+fn what_a_model_chooses_that_is_not_trusted_is_a_doubt() {
+    let (known, new) = ("The user lives in Rome", "The user lives in Paris");
+    let doubted = Plan { add: vec![0], doubted: vec![(0, 0)], ..Plan::default() };
+    for choice in ["replaces 1", "ends 1", "replaces 1: The user lives in Paris now"] {
+        assert_eq!(plan_of_a_model(&[known], &[new], &[choice], false), doubted, "{choice}");
     }
-    assert_eq!(plan_of(&known, &new, &["replaces 2"]).update, [update(1, new[0], &[0])]);
-    for (known, new) in [
-        ("The user lives in Dublin", "The user's brother lives in Galway"),
-        ("The deadline of project A is 1 May", "The deadline of project B is 3 July"),
-        ("The user lives in Rome", "The user plays chess"),
-    ] {
-        assert_eq!(plan_of(&[known], &[new], &["ends 1"]), refused, "{new}");
-    }
+    let same = plan_of_a_model(&[known], &["The user lives in Rome."], &["ends 1"], false);
+    assert_eq!(same, Plan { same: vec![(0, 0)], ..Plan::default() });
 }
 
 #[test]
@@ -218,12 +215,15 @@ proptest! {
         decisions in prop::collection::vec((0..8_u32, choice()), 0..12),
         known in prop::collection::vec("(Anna|Bob) (likes|has) (tea|a dog)", 0..5),
         facts in prop::collection::vec("(Anna|Bob) (likes|has) (tea|a dog)", 0..5),
+        trusted: bool,
     ) {
         let decisions: Vec<_> =
             decisions.into_iter().map(|(fact, choice)| Decision { fact, choice }).collect();
         let existing: Vec<_> = known.iter().map(|content| DatedFact { content, since: SINCE }).collect();
         let new: Vec<_> = facts.iter().map(|content| DatedFact { content, since: SINCE }).collect();
-        let plan = plan(&decisions, &existing, &new, false);
+        let plan = plan(&decisions, &existing, &new, trusted);
+        prop_assert!(trusted || plan.update.is_empty() && plan.delete.is_empty());
+        prop_assert!(!trusted || plan.doubted.is_empty());
 
         for index in 0..new.len() {
             let is_updated = plan.update.iter().any(|update| update.from.contains(&index));

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use super::{Action, EpisodeTurn, PriorFact, Statement};
-use crate::facts::grounding::{can_end, can_replace};
 use crate::facts::same::{repeats, words};
 use crate::text::markers;
 
@@ -18,7 +17,7 @@ pub struct Plan {
     pub keep: Vec<usize>,
     pub update: Vec<Update>,
     pub remove: Vec<Removal>,
-    /// Prior facts of `keep` that were to be removed, though nothing that was said [can end](can_end) them.
+    /// Prior facts of `keep` that were to be removed by a model that is not trusted, or for what only a tool said.
     pub doubted: Vec<Removal>,
     /// New facts, in the order of the answer.
     pub add: Vec<Fact>,
@@ -43,7 +42,7 @@ pub struct Fact {
     /// Turns that say what it takes the place of, in ascending order: each is earlier than one of
     /// `turns` and not among them.
     pub replaces: Vec<usize>,
-    /// The prior fact that it was to update and that stays, for there is no sign that it does.
+    /// The prior fact that it was to update and that stays, for the model is not trusted.
     pub beside: Option<usize>,
 }
 
@@ -65,17 +64,17 @@ pub struct Removal {
 /// Turns actions into a plan that loses no prior fact the answer does not name.
 ///
 /// - A prior fact about which nothing is said stays.
-/// - An update to the same text changes nothing. One to a statement that [cannot replace](can_replace) the prior
-///   fact is an addition, and that fact stays.
-/// - A prior fact stays if what is added says the same as the one that is removed, and if none of the turns
-///   that are to say so [can end](can_end) it. What a tool returned ends failures only.
+/// - An update to the same text changes nothing.
+/// - A prior fact stays if what is added says the same as the one that is removed. What a tool returned ends
+///   failures only.
 /// - An addition that repeats a prior fact that stays, the text of an update or another addition is
 ///   none, see [`repeats`].
 /// - Of more than `max_facts` updates and additions the updates of the first prior facts count, then
 ///   the first additions: an outdated fact that stays does more harm than a new one that is missing.
 /// - The example of our own prompt is no fact unless the input speaks of it.
 ///
-/// With `trusted`, no sign is asked for: what the model updates or removes is updated and removed.
+/// Only what a model updates or removes that is `trusted` is updated and removed. Of another one an update is an
+/// addition, and the prior fact stays.
 ///
 /// Actions with numbers that do not exist are ignored, as are second ones about a prior fact;
 /// [`parse`](super::parse) returns none of these.
@@ -91,9 +90,6 @@ pub fn plan(
     let additions = planner.read(actions);
     planner.place(additions, max_facts as usize)
 }
-
-/// Turns in which is looked for what speaks against a fact, the last first.
-const READ_TURNS: usize = 8;
 
 /// What happens to a prior fact.
 #[derive(Clone, Copy, PartialEq)]
@@ -143,11 +139,7 @@ impl<'a> Planner<'a> {
             let known = self.prior[existing].content;
             self.fates[existing] = match fate {
                 Fate::Updated(new) if new.text.trim() == known.trim() => Fate::Confirmed,
-                Fate::Updated(new)
-                    if !self.trusted
-                        && !repeats(&new.text, known)
-                        && !can_replace(&new.text, known) =>
-                {
+                Fate::Updated(new) if !self.trusted && !repeats(&new.text, known) => {
                     additions.push((new, Some(existing)));
                     Fate::Confirmed
                 }
@@ -215,12 +207,8 @@ impl<'a> Planner<'a> {
     /// Whether one of the turns ends a prior fact.
     fn end(&self, turns: &[usize], known: &PriorFact) -> bool {
         let is_failure = known.markers.iter().any(|marker| marker == "failure");
-        turns.iter().rev().take(READ_TURNS).any(|&at| {
-            let turn = &self.turns[at];
-            let before = at.checked_sub(1).map_or("", |before| self.turns[before].content);
-            let counts = is_failure || matches!(turn.role, "user" | "assistant");
-            counts && (self.trusted || can_end(turn.content, before, known.content))
-        })
+        let counts = |role| is_failure || matches!(role, "user" | "assistant");
+        self.trusted && turns.iter().any(|&at| counts(self.turns[at].role))
     }
 
     fn fact(

@@ -22,14 +22,15 @@ fn said<'a>(texts: &[&'a str]) -> Vec<EpisodeTurn<'a>> {
     texts.iter().map(turn).collect()
 }
 
+/// The plan of a model that is trusted.
 fn plan_of(prior: &[PriorFact], turns: &[EpisodeTurn], max_facts: u32, answer: &str) -> Plan {
     let count = |length: usize| u32::try_from(length).unwrap();
     let actions = parse(answer, count(prior.len()), count(turns.len())).unwrap();
-    plan(&actions, prior, turns, max_facts, false)
+    plan(&actions, prior, turns, max_facts, true)
 }
 
-fn trusted_plan_of(prior: &[PriorFact], turns: &[EpisodeTurn], answer: &str) -> Plan {
-    plan(&parse(answer, 9, 9).unwrap(), prior, turns, 5, true)
+fn doubting_plan_of(prior: &[PriorFact], turns: &[EpisodeTurn], answer: &str) -> Plan {
+    plan(&parse(answer, 9, 9).unwrap(), prior, turns, 5, false)
 }
 
 fn fact(text: &str, turns: &[usize]) -> Fact {
@@ -117,31 +118,32 @@ fn repetitions_are_not_added() {
 
 /// Small models update a fact although none is meant.
 #[test]
-fn an_update_to_what_cannot_take_the_place_of_the_fact_is_an_addition() {
+fn an_update_of_a_model_that_is_not_trusted_is_an_addition() {
     let prior = known(&["The user lives in Rome"]);
     let answer = r#"[{"action":"update","id":1,"text":"The user plays chess"}]"#;
-    let plan = plan_of(&prior, &said(&["I play chess"]), 5, answer);
+    let plan = doubting_plan_of(&prior, &said(&["I play chess"]), answer);
     assert_eq!((plan.keep, plan.update.len()), (vec![0], 0));
     assert_eq!(plan.add, [Fact { beside: Some(0), ..fact("The user plays chess", &[0]) }]);
-    let trusted = trusted_plan_of(&prior, &said(&["I play chess"]), answer);
+    let trusted = plan_of(&prior, &said(&["I play chess"]), 5, answer);
     assert_eq!((trusted.update.len(), trusted.add), (1, vec![]));
+    // The same in other words.
+    let answer = r#"[{"action":"update","id":1,"text":"The user lives in Rome."}]"#;
+    assert_eq!(doubting_plan_of(&prior, &said(&["I live in Rome"]), answer).update.len(), 1);
 }
 
-/// Small models remove a fact of which nobody spoke.
 #[test]
-fn what_nothing_speaks_against_is_not_removed() {
+fn what_is_removed_is_doubted_where_the_model_is_not_trusted() {
     let prior = known(&["The user lives in Rome", "The user has a dog"]);
     let answer = |turn: &str| format!(r#"[{{"action":"remove","id":2,"turns":{turn}}}]"#);
     let turns = said(&["I play chess", "The dog died"]);
-    let plan = |turn: &str| plan_of(&prior, &turns, 5, &answer(turn));
-    assert_eq!(plan("[2]").remove, [Removal { existing: 1, turns: vec![1] }]);
-    assert_eq!(plan("[1, 2]").remove.len(), 1, "one of them is enough");
-    assert_eq!(plan("null").remove.len(), 1, "found by its words");
-    let doubted = plan("[1]");
-    assert_eq!((doubted.keep, doubted.remove), (vec![0, 1], vec![]));
-    assert_eq!(doubted.doubted, [Removal { existing: 1, turns: vec![0] }]);
-    let trusted = trusted_plan_of(&prior, &turns, &answer("[1]"));
-    assert_eq!((trusted.remove.len(), trusted.doubted), (1, vec![]));
+    for named in ["[2]", "null"] {
+        let doubted = doubting_plan_of(&prior, &turns, &answer(named));
+        assert_eq!((doubted.keep, doubted.remove), (vec![0, 1], vec![]), "{named}");
+        assert_eq!(doubted.doubted, [Removal { existing: 1, turns: vec![1] }], "{named}");
+        let removed = plan_of(&prior, &turns, 5, &answer(named));
+        assert_eq!(removed.remove, [Removal { existing: 1, turns: vec![1] }], "{named}");
+        assert_eq!(removed.doubted, [], "{named}");
+    }
     // What a tool says ends failures only.
     let tool = [EpisodeTurn { role: "tool", ..turns[1] }];
     let by_tool = |markers: &[String]| {
@@ -149,7 +151,6 @@ fn what_nothing_speaks_against_is_not_removed() {
         plan_of(&prior, &tool, 5, &answer("[1]")).remove.len()
     };
     assert_eq!((by_tool(&[]), by_tool(&["failure".to_owned()])), (0, 1));
-    assert_eq!(trusted_plan_of(&prior, &tool, &answer("[1]")).remove, [], "whoever reads it");
 }
 
 #[test]
@@ -277,10 +278,11 @@ proptest! {
         prior in prop::collection::vec("(Anna|Bob) (likes|has) (tea|a dog)", 0..5),
         turns in prop::collection::vec("(Anna|Bob) (likes|has) (tea|a dog)", 1..4),
         max_facts in 0..6_u32,
+        trusted: bool,
     ) {
         let prior: Vec<&str> = prior.iter().map(String::as_str).collect();
         let turns: Vec<&str> = turns.iter().map(String::as_str).collect();
-        let plan = plan(&actions, &known(&prior), &said(&turns), max_facts, false);
+        let plan = plan(&actions, &known(&prior), &said(&turns), max_facts, trusted);
 
         let mut touched: Vec<usize> = plan.keep.iter().copied()
             .chain(plan.update.iter().map(|update| update.existing))
