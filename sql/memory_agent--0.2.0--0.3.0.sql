@@ -349,14 +349,15 @@ CREATE TABLE memory_agent.endpoint_uses (
     endpoint text NOT NULL
 );
 
--- How many choices of the probe an LLM made rightly.
+-- How many answers of a probe an LLM gave rightly: of what replaces what (choices), and of what users state (statements).
 CREATE TABLE memory_agent.llm_probes (
     base_url      text NOT NULL,
     model         text NOT NULL,
-    right_choices integer NOT NULL,
+    probe         text NOT NULL CHECK (probe IN ('choices', 'statements')),
+    right_answers integer NOT NULL,
     asked_at      timestamptz NOT NULL DEFAULT now(),
     valid_until   timestamptz NOT NULL,
-    PRIMARY KEY (base_url, model)
+    PRIMARY KEY (base_url, model, probe)
 );
 
 CREATE FUNCTION memory_set_endpoint(
@@ -392,7 +393,7 @@ SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoint_uses', '');
 COMMENT ON TABLE memory_agent.endpoints IS 'LLM endpoints that memory_set_endpoint wrote. Keys are not here: key_name is a file of memory_agent.llm_key_dir.';
 COMMENT ON COLUMN memory_agent.endpoints.enabled_in IS 'The cluster, the database and the installation of the extension in which the owner wrote or enabled the endpoint. In a copy of the database and after a restore it is off.';
 COMMENT ON TABLE memory_agent.endpoint_uses IS 'The LLM endpoint of each agent; an empty agent_id stands for all agents without one of their own.';
-COMMENT ON TABLE memory_agent.llm_probes IS 'The number of right choices that each LLM made in the probe, of 16. How many facts one call compares, and whether replacements are checked, depend on it. A row counts until valid_until; after that, the worker asks the LLM again. pg_dump does not include the rows.';
+COMMENT ON TABLE memory_agent.llm_probes IS 'The number of right answers that each LLM gave in a probe: of 16 choices (probe choices), on which it depends how many facts one call compares and whether replacements are doubted, or of 8 messages (probe statements), on which memory_agent.statement_check = auto depends. A row counts until valid_until; after that, the worker asks the LLM again. pg_dump does not include the rows.';
 COMMENT ON COLUMN memory_agent.llm_calls.endpoint IS 'The row of memory_agent.endpoints that was called; NULL for the endpoint of the settings.';
 COMMENT ON FUNCTION memory_set_endpoint(text,text,text,text,text,text,bigint,bigint) IS
     'Writes an LLM endpoint, or changes the one of this name, and enables it in this database. Only for the owner of the extension. name, key_name: letters, digits, ".", "_" and "-", at most 63. base_url: http or https, the host in lower case, without user, query and fragment, for example https://api.openai.com/v1. model: at most 200 bytes. provider: openai (and compatible), azure or anthropic. key_name: a file in the folder of memory_agent.llm_key_dir that is named like the host of base_url (with its port where it names one); the file''s first line is the key; NULL sends none. api_version: empty for the provider''s usual one. calls_per_minute: of all databases together; 0 is no limit. daily_tokens: tokens of this database per day in UTC, after which the endpoint is not called; 0 is no limit. Errors: 22023, 42501.';

@@ -325,14 +325,15 @@ CREATE TABLE memory_agent.endpoint_uses (
     endpoint text NOT NULL
 );
 
--- How many choices of the probe an LLM made rightly.
+-- How many answers of a probe an LLM gave rightly: of what replaces what (choices), and of what users state (statements).
 CREATE TABLE memory_agent.llm_probes (
     base_url      text NOT NULL,
     model         text NOT NULL,
-    right_choices integer NOT NULL,
+    probe         text NOT NULL CHECK (probe IN ('choices', 'statements')),
+    right_answers integer NOT NULL,
     asked_at      timestamptz NOT NULL DEFAULT now(),
     valid_until   timestamptz NOT NULL,
-    PRIMARY KEY (base_url, model)
+    PRIMARY KEY (base_url, model, probe)
 );
 
 -- What users may have, as administrators set it; user_id '*' is for all users without one of their own. 0 is

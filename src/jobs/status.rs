@@ -9,11 +9,15 @@ use crate::pg::locked_file;
 use crate::pg::preload::is_preloaded;
 use crate::settings::{Extraction, Inference, Models, Sessions, Workers, audit_keys, providers};
 use crate::store::{
-    llm::{endpoints, llm_calls, llm_probes},
+    llm::{
+        endpoints, llm_calls,
+        llm_probes::{self, Tested},
+    },
     rows::counts,
     schema,
 };
 use memory_agent_core::facts::reconcile::probe;
+use memory_agent_core::facts::statement_probe;
 use memory_agent_model_server::protocol::{BreakerState, EndpointStatus, ServerStatus};
 
 /// All rows, in the order of a job's way. Only administrators see what an endpoint said: it may quote
@@ -243,24 +247,33 @@ fn extraction(spi: &Spi) -> PgResult<StatusRow> {
     };
     let detail = format!(
         "{} user turns wait for extraction, {} were stored without extraction; \
-         {} episodes run or wait until facts are made of them",
-        turns.waiting, turns.skipped, turns.episodes
+         {} episodes run or wait until facts are made of them{}",
+        turns.waiting,
+        turns.skipped,
+        turns.episodes,
+        results(spi, Tested::Statements, statement_probe::MESSAGES)?
     );
     let hint = (turns.skipped.is_some() && has_llm)
         .then_some("SELECT memory_backfill() queues what was stored without extraction.");
     Ok(row("extraction", state, detail, hint))
 }
 
+/// What probes found out.
+fn results(spi: &Spi, tested: Tested, all: u32) -> PgResult<String> {
+    let results = llm_probes::all(spi, tested)?;
+    let told =
+        results.iter().map(|(model, right)| format!("; probe of {model}: {right} of {all} right"));
+    Ok(told.collect())
+}
+
 fn replacements(spi: &Spi) -> PgResult<StatusRow> {
     let has_passed = match Chosen::of_settings().endpoint() {
-        Ok(endpoint) => llm_probes::right(spi, &endpoint)?.is_some_and(probe::passes),
+        Ok(endpoint) => llm_probes::passed(spi, &endpoint, Tested::Choices)?.unwrap_or(false),
         Err(_) => false,
     };
     let state = if has_passed { "believed" } else { "doubted" };
     let (doubted, held) = counts::doubted(spi)?;
-    let probes: String = (llm_probes::all(spi)?.iter())
-        .map(|(model, right)| format!("; probe of {model}: {right} of {} right", probe::CHOICES))
-        .collect();
+    let probes = results(spi, Tested::Choices, probe::CHOICES)?;
     let detail = format!("{doubted} facts were doubted, of which {held} still are{probes}");
     Ok(row("replacements", state, detail, None))
 }

@@ -192,8 +192,8 @@ settings! {
         "memory_agent.extraction_context\0", "Largest number of messages before a turn that an extraction call shows with it.\0";
     choice ungrounded_facts: UngroundedChoice = UngroundedChoice::Unverified, Userset, (),
         "memory_agent.ungrounded_facts\0", "What becomes of facts with a name, number, date or negation that was not said: kept but not recalled (unverified), not stored (drop), or stored unchecked (accept).\0";
-    flag statement_check: bool = false, Userset, (),
-        "memory_agent.statement_check\0", "Asks the LLM again whether the user states a fact, if its message contains more than statements.\0";
+    choice statement_check: StatementChoice = StatementChoice::Auto, Userset, (),
+        "memory_agent.statement_check\0", "Asks the LLM again whether the user states a fact, if its message contains more than statements: never (off), always (on), or if it has not passed the probe (auto).\0";
 
     // Episodes and reflection.
     flag reflection: bool = true, Userset, (),

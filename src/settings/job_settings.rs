@@ -2,9 +2,9 @@
 //! in the job's payload.
 
 use crate::settings::values::natural;
-use crate::settings::{FactScopeChoice, SessionRecall, UngroundedChoice, guc};
+use crate::settings::{FactScopeChoice, SessionRecall, StatementChoice, UngroundedChoice, guc};
 use memory_agent_core::jobs::session_settings::{
-    ExtractionSettings, ReflectionSettings, SummarySettings, UngroundedFacts,
+    ExtractionSettings, ReflectionSettings, StatementCheck, SummarySettings, UngroundedFacts,
 };
 use serde_json::Map;
 
@@ -17,7 +17,7 @@ pub fn extraction() -> ExtractionSettings {
         detect_markers: guc::auto_detect_markers(),
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
-        statement_check: guc::statement_check(),
+        statement_check: statement_check(),
         other: Map::new(),
     }
 }
@@ -27,6 +27,14 @@ fn ungrounded_facts() -> UngroundedFacts {
         UngroundedChoice::Unverified => UngroundedFacts::Unverified,
         UngroundedChoice::Drop => UngroundedFacts::Drop,
         UngroundedChoice::Accept => UngroundedFacts::Accept,
+    }
+}
+
+fn statement_check() -> StatementCheck {
+    match guc::statement_check() {
+        StatementChoice::Off => StatementCheck::Off,
+        StatementChoice::On => StatementCheck::On,
+        StatementChoice::Auto => StatementCheck::Auto,
     }
 }
 

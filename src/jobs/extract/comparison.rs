@@ -12,6 +12,7 @@ use crate::memory::facts::reconciler::Target;
 use crate::memory::llm::Question;
 use crate::memory::scope::scope_settings;
 use crate::store::facts::NearFact;
+use crate::store::llm::llm_probes::Tested;
 use crate::store::{facts as fact_store, facts::extraction};
 use memory_agent_core::facts::answers::AnswerFormat;
 use memory_agent_core::facts::gate::GateThresholds;
@@ -41,14 +42,14 @@ impl Asked {
 impl ExtractTask {
     /// Decides what can be decided without an LLM, and asks about the rest.
     pub(super) fn compare(&mut self, llm: &mut Llm<'_>) -> Taken {
-        let has_passed = probing::passed(llm)?;
+        let has_passed = probing::passed(llm, Tested::Choices)?;
         self.has_passed = has_passed.unwrap_or(false);
         let asked = self.look()?;
         if asked.new.is_empty() {
             return self.apply_or_compare(asked.decisions, None, llm);
         }
         if has_passed.is_none() {
-            self.stage = Stage::Probing(Probing::of(llm));
+            self.stage = Stage::Probing(Probing::of(Tested::Choices, llm));
             return self.go_on_probing(llm);
         }
         let (existing, new) = asked.question(&self.facts);
@@ -61,15 +62,22 @@ impl ExtractTask {
         self.exchange.ask(Question { messages, answer, max_answer_tokens }, llm)
     }
 
-    /// Asks the next question of the probe, or goes on with the comparison.
+    /// Asks the next question of a probe, or goes on with what it was asked for.
     pub(super) fn go_on_probing(&mut self, llm: &mut Llm<'_>) -> Taken {
-        let question = match &self.stage {
-            Stage::Probing(probing) => probing.question()?,
-            _ => None,
-        };
-        match question {
+        let Stage::Probing(probing) = &self.stage else { return self.compare(llm) };
+        match probing.question()? {
             Some(question) => self.exchange.ask(question, llm),
-            None => self.compare(llm),
+            None => self.end_probing(llm),
+        }
+    }
+
+    pub(super) fn end_probing(&mut self, llm: &mut Llm<'_>) -> Taken {
+        match &self.stage {
+            Stage::Probing(probing) if probing.tested() == Tested::Statements => {
+                let saved = self.job.payload::<payloads::Extract>().facts.unwrap_or_default();
+                self.check_and_compare(&saved, llm)
+            }
+            _ => self.compare(llm),
         }
     }
 

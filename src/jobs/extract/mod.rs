@@ -71,7 +71,7 @@ pub(super) enum Stage {
     Extracting,
     /// What an LLM was asked to check: facts of one turn.
     Checking(Vec<SavedFact>),
-    /// What it is asked before the first comparison.
+    /// What it is asked before the first check or comparison.
     Probing(Probing),
     Reconciling(Asked),
     /// Everything is decided, but another transaction has the session locked.
@@ -99,7 +99,7 @@ impl LlmTask for ExtractTask {
         if let Stage::Probing(probing) = &mut self.stage {
             return match probing.take(received, llm)? {
                 true => self.go_on_probing(llm),
-                false => self.compare(llm),
+                false => self.end_probing(llm),
             };
         }
         match received? {

@@ -5,23 +5,27 @@
 use crate::jobs::exchange::{self, Llm, Progress, Taken};
 use crate::jobs::extract::{CHARS, ExtractTask, Stage};
 use crate::jobs::prelude::*;
+use crate::jobs::probing::{self, Probing};
 use crate::memory::facts::extracted_facts;
 use crate::memory::facts::unverified;
 use crate::memory::llm::Question;
 use crate::memory::scope::scope_settings;
+use crate::store::llm::llm_probes::Tested;
 use memory_agent_core::facts::answers::AnswerFormat;
 use memory_agent_core::facts::extract::original_message;
 use memory_agent_core::facts::grounding::only_states;
 use memory_agent_core::facts::statement_check::{self, Message, STATED};
 use memory_agent_core::jobs::payloads::SavedFact;
-use memory_agent_core::jobs::session_settings::UngroundedFacts;
+use memory_agent_core::jobs::session_settings::{StatementCheck, UngroundedFacts};
 
 impl ExtractTask {
-    /// Takes out the facts that the LLM doubts. Returns the question about the next turn of the user that
-    /// contains more than statements and has unchecked facts.
-    pub(super) fn next_check(&mut self, saved: &[SavedFact]) -> Option<Question> {
+    /// Takes out the facts that the LLM doubts. Returns the facts of the next turn of the user that contains more than
+    /// statements and has unchecked facts, and the question about them.
+    fn next_check(&mut self, saved: &[SavedFact]) -> Option<(Vec<SavedFact>, Question)> {
         let treatment = self.settings.ungrounded_facts;
-        if !self.settings.statement_check || treatment == UngroundedFacts::Accept {
+        if self.settings.statement_check == StatementCheck::Off
+            || treatment == UngroundedFacts::Accept
+        {
             return None;
         }
         self.unverified.extend(unverified::take_doubted(&mut self.facts, saved, treatment));
@@ -49,8 +53,7 @@ impl ExtractTask {
             answer: AnswerFormat::Checks { facts },
             max_answer_tokens: 100 + facts.saturating_mul(20),
         };
-        self.stage = Stage::Checking(open);
-        Some(question)
+        Some((open, question))
     }
 
     /// Keeps what the LLM said of the facts that it was asked about. Without a usable answer, no fact is lost.
@@ -79,8 +82,19 @@ impl ExtractTask {
 
     /// Asks about the next turn whose facts are to be checked, or compares all facts with what is known.
     pub(super) fn check_and_compare(&mut self, saved: &[SavedFact], llm: &mut Llm<'_>) -> Taken {
-        if let Some(question) = self.next_check(saved) {
-            return self.exchange.ask(question, llm);
+        if let Some((facts, question)) = self.next_check(saved) {
+            let is_taken = match self.settings.statement_check {
+                StatementCheck::Auto => probing::passed(llm, Tested::Statements)?,
+                _ => Some(false),
+            };
+            let Some(is_taken) = is_taken else {
+                self.stage = Stage::Probing(Probing::of(Tested::Statements, llm));
+                return self.go_on_probing(llm);
+            };
+            if !is_taken {
+                self.stage = Stage::Checking(facts);
+                return self.exchange.ask(question, llm);
+            }
         }
         let settings = transaction(|_| scope_settings::of_facts(&self.fact_scope()))?;
         extracted_facts::take_secrets_out(&mut self.facts, &settings.content);

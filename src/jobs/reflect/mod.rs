@@ -26,6 +26,7 @@ use crate::memory::texts::follow_ups;
 use crate::settings::{Effective, Search};
 use crate::store::facts::NearFact;
 use crate::store::facts::reflections::{self, Concerned, EpisodeTurn, WaitingEpisode};
+use crate::store::llm::llm_probes::Tested;
 use crate::store::models::Kind;
 use crate::store::rows::fact_scope::{Among, FactScope};
 use crate::store::rows::sessions::SessionKey;
@@ -344,9 +345,9 @@ impl ReflectTask {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let actions = reflect::parse(&answer, count(prior.len()), count(turns.len()))
             .map_err(|error| Progress::Failed(error.to_string()))?;
-        let passed = probing::passed(llm)?;
+        let passed = probing::passed(llm, Tested::Choices)?;
         if passed.is_none() && actions.iter().any(Action::is_change) {
-            return self.go_on_probing(Probing::of(llm), answer, llm);
+            return self.go_on_probing(Probing::of(Tested::Choices, llm), answer, llm);
         }
         let trusted = passed.unwrap_or(false);
         let plan = reflect::plan(&actions, &prior, &turns, MAX_FACTS_PER_EPISODE, trusted);

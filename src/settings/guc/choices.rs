@@ -20,6 +20,7 @@ choices! {
     stale_sources: StaleSources { Demote = c"demote", Hide = c"hide", Show = c"show" }
     prompt_stale_sources: PromptStaleSources { Mark = c"mark", Hide = c"hide", Show = c"show" }
     ungrounded_facts: UngroundedChoice { Unverified = c"unverified", Drop = c"drop", Accept = c"accept" }
+    statement_check: StatementChoice { Off = c"off", On = c"on", Auto = c"auto" }
     embed_on_ingest: EmbedOnIngest { Sync = c"sync", Async = c"async", Off = c"off" }
     secrets: Secrets { Redact = c"redact", Refuse = c"refuse", Keep = c"keep" }
     identity: IdentityMode { Setting = c"setting", Required = c"required", Role = c"role", Claims = c"claims" }

@@ -170,10 +170,10 @@ pub fn undated(prompt: &str) -> String {
 pub fn trust_llm(client: &mut Client) {
     run(
         client,
-        "INSERT INTO memory_agent.llm_probes (base_url, model, right_choices, valid_until) \
+        "INSERT INTO memory_agent.llm_probes (base_url, model, probe, right_answers, valid_until) \
          VALUES (current_setting('memory_agent.llm_base_url'), current_setting('memory_agent.llm_model'), \
-                 16, now() + interval '1 day') \
-         ON CONFLICT (base_url, model) DO UPDATE \
-            SET right_choices = 16, valid_until = excluded.valid_until",
+                 'choices', 16, now() + interval '1 day') \
+         ON CONFLICT (base_url, model, probe) DO UPDATE \
+            SET right_answers = 16, valid_until = excluded.valid_until",
     );
 }

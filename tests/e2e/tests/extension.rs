@@ -292,7 +292,7 @@ const PRIMARY_KEYS: &[(&str, &str)] = &[
     ("history", "user_id, id"),
     ("jobs", "id"),
     ("llm_calls", "id"),
-    ("llm_probes", "base_url, model"),
+    ("llm_probes", "base_url, model, probe"),
     ("models", "name"),
     ("quota_counts", "user_id, id"),
     ("quotas", "user_id"),

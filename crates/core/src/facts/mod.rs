@@ -14,3 +14,4 @@ pub mod repetition;
 pub mod rewrite;
 pub mod same;
 pub mod statement_check;
+pub mod statement_probe;

@@ -21,6 +21,16 @@ pub enum UngroundedFacts {
     Accept,
 }
 
+/// When the LLM is asked a second time about facts from messages that contain more than statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StatementCheck {
+    Off,
+    On,
+    /// If it has not passed the [probe](crate::facts::statement_probe).
+    Auto,
+}
+
 /// New facts in one question to an LLM that has passed the [probe](crate::facts::reconcile::probe).
 const BATCH_OF_LARGE: usize = 8;
 /// Tokens at the end of a request's turns with which the next one begins.
@@ -80,8 +90,7 @@ session_settings! {
         /// The text search configuration of the facts; empty means the server's.
         text_search_config: String = String::new(),
         ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
-        /// Whether the LLM is asked a second time about facts from messages that contain more than statements.
-        statement_check: bool = false,
+        statement_check: StatementCheck = StatementCheck::Auto,
     }
 
     /// Settings of a reflection, as the session had them that ended the episode.

@@ -13,7 +13,7 @@ pub enum Purpose {
     /// Whether facts were stated.
     Check,
     Reconcile,
-    /// A question of the probe, which is one of reconciliation whose answer is known.
+    /// A question of a probe, which is one of reconciliation or extraction whose answer is known.
     Probe,
     Summary(Summary),
     Reflect,
@@ -67,9 +67,17 @@ const OTHERS: [(&str, Purpose); 6] = [
     ("You check memories that were recalled", Purpose::Contradiction),
 ];
 
-/// A memory of each question of the probe. No test remembers these.
-const OF_THE_PROBE: [&str; 2] =
-    ["The user lives in Porto", "The user works at Brandt as an accountant"];
+/// What the questions of probes begin with. No test remembers or says these.
+const OF_PROBES: [&str; 3] = [
+    "The user lives in Porto",
+    "The user works at Brandt as an accountant",
+    "My grandfather Anselm keeps bees.",
+];
+/// The facts that one of them states.
+const STATED: [(&str, &str); 2] = [
+    ("My grandfather Anselm", "The user's grandfather Anselm keeps bees"),
+    ("We have moved the workshop", "The user's workshop is on the second floor"),
+];
 
 /// Beginnings of the probe's facts, with the memory that each one changes or repeats; the others are new.
 const RIGHT: [(&str, &str); 8] = [
@@ -90,9 +98,12 @@ impl Call {
         }
         let system = self.system();
         if let Some((_, purpose)) = OTHERS.iter().find(|(line, _)| system.starts_with(line)) {
-            let memories = &self.data()["memories"];
-            let is_probe = *purpose == Purpose::Reconcile
-                && memories["1"].as_str().is_some_and(|first| OF_THE_PROBE.contains(&first));
+            let data = self.data();
+            let first = [&data["memories"]["1"], &data["turns"][0]["text"]];
+            let is_probe = matches!(purpose, Purpose::Reconcile | Purpose::Extract)
+                && first
+                    .iter()
+                    .any(|first| first.as_str().is_some_and(|first| OF_PROBES.contains(&first)));
             return if is_probe { Purpose::Probe } else { *purpose };
         }
         match SUMMARIES.iter().find(|(line, _)| system.starts_with(line)) {
@@ -136,7 +147,7 @@ impl Document {
             let text = |item: &Value| Some((item[id].as_u64()?, item["text"].as_str()?.to_owned()));
             items.iter().filter_map(text).collect()
         };
-        if !matches!(call.purpose(), Purpose::Reconcile | Purpose::Probe) {
+        if data.get("memories").is_none() {
             let (turns, existing) = (texts("turns", "turn"), texts("existing_memories", "id"));
             return Self { turns, existing, new: Vec::new() };
         }
@@ -167,8 +178,15 @@ impl Document {
         }
     }
 
-    /// The right answer to a question of the probe.
+    /// The right answer to a question of a probe.
     pub fn pass(&self) -> Value {
+        if !self.turns.is_empty() {
+            let stated = self.turns.iter().filter_map(|(turn, text)| {
+                let (_, fact) = STATED.iter().find(|(begin, _)| text.starts_with(begin))?;
+                Some(json!({"turn": turn, "text": fact}))
+            });
+            return json!({"facts": stated.collect::<Vec<_>>()});
+        }
         self.decide(|fact, _| {
             let right = RIGHT.iter().find(|(begin, _)| fact.starts_with(begin));
             right.map_or("new", |(_, choice)| choice).to_owned()

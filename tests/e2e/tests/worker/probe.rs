@@ -125,7 +125,7 @@ fn a_probe_that_fails_holds_nothing_up() {
         assert!(calls(&scene, is_probe) > asked, "{what}");
         let fact = format!("User's rent is {rent} euros a month.");
         assert!(scene.facts().contains(&fact), "{what}");
-        let lasts = "SELECT array_agg(concat(right_choices, ' ', valid_until - asked_at)) \
+        let lasts = "SELECT array_agg(concat(right_answers, ' ', valid_until - asked_at)) \
                        FROM memory_agent.llm_probes";
         let kept: Vec<String> = value(&mut scene.client, lasts, &[]);
         assert_eq!(kept, ["0 01:00:00"], "{what}");

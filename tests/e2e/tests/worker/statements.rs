@@ -2,7 +2,7 @@
 
 use crate::scene::Scene;
 use memory_agent_e2e::llm::{Call, Document, Fault, FaultPlan, Purpose};
-use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::memory::{run, value, values};
 use memory_agent_e2e::{Json, json};
 
 const SAID: &str =
@@ -12,7 +12,7 @@ const MEANT: &str = "The user's wife is a pharmacist in Bremen.";
 const JOKE: &str = "The user's garden gnome resigned.";
 const ELSEWHERE: &str = "The user's wife is a pharmacist in Hamburg.";
 
-/// Makes facts of the wife and of the gnome, and takes what the gnome does for a joke.
+/// Makes facts of the wife and of the gnome, and takes what the gnome does for a joke. It passes probes.
 fn gullible(call: &Call) -> Json {
     let document = Document::of(call);
     match call.purpose() {
@@ -31,8 +31,19 @@ fn gullible(call: &Call) -> Json {
             let word = |note: &Json| if note == JOKE { "joke" } else { "stated" };
             json!({"checks": notes.iter().map(word).collect::<Vec<_>>()})
         }
+        Purpose::Probe => document.pass(),
         _ => document.unrelated(),
     }
+}
+
+/// In the probe, it takes what it should not for stated.
+fn failing(call: &Call) -> Json {
+    let mut answer = gullible(call);
+    if call.purpose() == Purpose::Probe {
+        let facts = answer["facts"].as_array_mut().expect("the probe of statements");
+        facts.push(json!({"turn": 7, "text": "The user is a toaster"}));
+    }
+    answer
 }
 
 fn checking(model: impl memory_agent_e2e::llm::Model, settings: &[(&str, &str)]) -> Scene {
@@ -67,9 +78,9 @@ fn a_fact_that_is_not_meant_is_set_aside() {
 
 #[test]
 fn the_statement_check_is_a_setting() {
-    let mut scene = Scene::start(gullible);
+    let mut scene = Scene::with_settings(failing, &[("memory_agent.statement_check", "off")]);
     scene.say_and_wait(SAID);
-    assert_eq!(scene.facts(), [JOKE, MEANT], "off by default");
+    assert_eq!(scene.facts(), [JOKE, MEANT]);
     assert_eq!(purposes(&scene), [Purpose::Extract]);
 
     // Checked or not, with `accept` every fact is stored.
@@ -94,6 +105,51 @@ fn the_statement_check_is_a_setting() {
         &[],
     );
     assert_eq!(kept, 0);
+}
+
+/// The second question is for LLMs that need it.
+#[test]
+fn by_default_an_llm_is_asked_again_that_fails_the_probe() {
+    let status = |scene: &mut Scene| -> String {
+        let sql = "SELECT detail FROM memory_status() WHERE component = 'extraction'";
+        value(&mut scene.client, sql, &[])
+    };
+    let mut scene = Scene::start(gullible);
+    scene.say_and_wait(SOBER);
+    assert_eq!(purposes(&scene), [Purpose::Extract], "it only states something");
+    assert!(status(&mut scene).ends_with("made of them"));
+    scene.say_and_wait(SAID);
+    scene.say_and_wait("Who knew? My garden gnome resigned.");
+    use Purpose::{Check, Extract, Probe};
+    assert_eq!(purposes(&scene), [Extract, Extract, Probe, Extract], "asked once, and believed");
+    assert_eq!(scene.facts(), [JOKE, MEANT]);
+    assert!(status(&mut scene).ends_with("; probe of stub-1: 8 of 8 right"));
+
+    let mut scene = Scene::start(failing);
+    scene.say_all(&[SAID, "Who knew? My garden gnome resigned."]);
+    scene.drain();
+    assert_eq!(purposes(&scene), [Extract, Probe, Check, Check]);
+    assert_eq!(scene.facts(), [MEANT]);
+    assert!(status(&mut scene).ends_with("; probe of stub-1: 7 of 8 right"));
+}
+
+/// Without an answer it has not passed, for an hour.
+#[test]
+fn a_probe_of_statements_that_fails_holds_nothing_up() {
+    for fault in [Fault::Status(400), Fault::GarbageContent, Fault::Status(503)] {
+        let mut scene = Scene::start(gullible);
+        let is_probe = |call: &Call| call.purpose() == Purpose::Probe;
+        scene.stub.faults(FaultPlan::when(move |call| is_probe(call).then_some(fault)));
+        scene.say_and_wait(SAID);
+        assert!(purposes(&scene).contains(&Purpose::Check), "{fault:?}");
+        assert_eq!(scene.facts(), [MEANT], "{fault:?}");
+        let kept: Vec<String> = values(
+            &mut scene.client,
+            "SELECT concat_ws(' ', probe, right_answers, valid_until - asked_at) FROM memory_agent.llm_probes",
+            &[],
+        );
+        assert_eq!(kept, ["statements 0 01:00:00"], "{fault:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::scene::{Fact, Scene};
 use memory_agent_e2e::llm::{Conversation, Fault, FaultPlan, Outcome, ScriptedModel};
-use memory_agent_e2e::memory::value;
+use memory_agent_e2e::memory::{trust_llm, value};
 use memory_agent_e2e::{Client, Uuid, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,6 +42,8 @@ fn faults_of_every_kind_change_nothing_but_the_time() {
         APART,
     ];
     let mut scene = Scene::with_settings(ScriptedModel::of(&conversation), &settings);
+    // A probe that is not answered has what the LLM changes doubted for an hour.
+    trust_llm(&mut scene.client);
     let mut kinds = Fault::every_kind(Duration::from_millis(300));
     kinds.push(Fault::Delay(Duration::from_secs(3)));
     kinds.push(Fault::Drip(Duration::from_secs(3)));

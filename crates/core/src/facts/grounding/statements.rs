@@ -54,11 +54,11 @@ fn parted(fact: &str) -> Option<(String, String)> {
                 "his" | "her" | "their" => {
                     has_verb
                         && verb <= 2
-                        && !found[verb - 1].owns()
+                        && !owns(&found[verb - 1])
                         && !found[verb..*at].iter().any(is_person)
                 }
-                "user" => next.owns() && has_verb,
-                _ => (is_verb(next) && second.len() > 1) || (next.owns() && has_verb),
+                "user" => owns(next) && has_verb,
+                _ => (is_verb(next) && second.len() > 1) || (owns(next) && has_verb),
             }
     })?;
     let next = behind(&found, and).first()?;
@@ -143,6 +143,11 @@ pub fn completed(fact: &str, turn: &str) -> String {
     });
     let bare = fact.trim_end_matches('.');
     tail.map_or_else(|| fact.to_owned(), |tail| format!("{bare} {tail}{}", &fact[bare.len()..]))
+}
+
+/// Whether a word names an owner: "Anna's".
+fn owns(word: &Word<'_>) -> bool {
+    word.raw.ends_with("'s") || word.raw.ends_with("’s")
 }
 
 #[cfg(test)]

@@ -30,11 +30,6 @@ impl Word<'_> {
     pub fn has_digit(&self) -> bool {
         self.raw.chars().any(|c| digit(c).is_some())
     }
-
-    /// Whether it names an owner: "Anna's".
-    pub fn owns(&self) -> bool {
-        self.raw.ends_with("'s") || self.raw.ends_with("’s")
-    }
 }
 
 /// The words of a text, in order.

@@ -99,7 +99,13 @@ pub const SETTINGS: &[Setting] = &[
         Choice(&["unverified", "drop", "accept"]),
         "worker::what_becomes_of_ungrounded_facts_is_a_setting",
     ),
-    ("statement_check", "off", "user", Bool, "worker::the_statement_check_is_a_setting"),
+    (
+        "statement_check",
+        "auto",
+        "user",
+        Choice(&["off", "on", "auto"]),
+        "worker::the_statement_check_is_a_setting",
+    ),
     (
         "reflection",
         "on",
