@@ -234,7 +234,7 @@ fn dot(part: &Part) -> &'static str {
         "reachable",
         "configured",
         "empty",
-        "checked",
+        "believed",
         "sealed",
         "attached",
         "not needed",

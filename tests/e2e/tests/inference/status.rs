@@ -45,7 +45,7 @@ fn all_is_well_after_installation() {
             "worker: running",
             "llm: none",
             "extraction: off",
-            "replacements: checked",
+            "replacements: doubted",
             "queue: empty",
             "history: sealed",
             "vector index: not needed",

@@ -62,7 +62,7 @@ fn reconciled(existing: &[&str], new: &[&str]) -> Plan {
     let format = AnswerFormat::Decisions { existing: count, new: count_new };
     let checked = format.check(&answer(&call)).expect("an acceptable answer");
     let decisions = reconcile::parse(&checked, count, count_new).expect("decisions");
-    reconcile::plan(&decisions, &existing, &new, false)
+    reconcile::plan(&decisions, &existing, &new, true)
 }
 
 #[test]
