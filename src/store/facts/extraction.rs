@@ -174,7 +174,7 @@ pub fn mark_done(spi: &Spi, user_id: &str, ids: &[Uuid]) -> PgResult<()> {
 
 /// Scopes with waiting turns that no unfinished or dead job knows of, for example after a data-only
 /// restore without the jobs. While a dump is restored, a session without its row does not count yet; sessions of
-/// attached tables have none.
+/// attached tables have none. OFFSET 0: it is looked up by its key, not in a hash of all sessions.
 pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<String>)>> {
     spi.rows(
         &format!(
@@ -183,7 +183,7 @@ pub fn forgotten(spi: &Spi, most: i64) -> PgResult<Vec<(String, String, Option<S
                 AND (e.session_id IS NULL OR e.source_relation IS NOT NULL \
                      OR EXISTS (SELECT FROM memory_agent.sessions s \
                                  WHERE s.user_id = e.user_id AND s.agent_id = e.agent_id \
-                                   AND s.session_id = e.session_id)) \
+                                   AND s.session_id = e.session_id OFFSET 0)) \
                 AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
                                  WHERE {jobs} AND o.status IN ('pending', 'running')) \
                 AND NOT EXISTS (SELECT FROM memory_agent.jobs o \
