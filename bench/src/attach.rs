@@ -1,4 +1,4 @@
-//! What an attached table costs whoever writes it: the same statements on a table with triggers and on
+//! What an attached table costs a session that writes it: the same statements on a table with triggers and on
 //! one without, in turns, so that a busy machine slows both.
 
 use crate::Result;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const LATENCY: Duration = Duration::from_millis(50);
 /// Turns in one call of memory_ingest_batch.
 const BATCH: usize = 1000;
-/// Nobody waits longer for one queue to drain.
+/// Longest wait for one queue to drain.
 const LONGEST_DRAIN: Duration = Duration::from_secs(1800);
 const LOOK: Duration = Duration::from_millis(500);
 

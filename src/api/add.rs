@@ -46,7 +46,7 @@ fn memory_add(
     add(&caller, turn, session_id.as_deref(), fact_key, infer)
 }
 
-/// Whether what is added becomes facts if nobody says: an LLM is asked for them, and extraction is on.
+/// Whether what is added becomes facts if the caller does not say: an LLM is asked for them, and extraction is on.
 fn is_inferred(caller: &Caller, session_id: Option<&str>) -> PgResult<bool> {
     let is_on = scope_settings::scoped(caller, session_id, |settings| {
         Ok(settings.sessions.extraction != Extraction::Off)

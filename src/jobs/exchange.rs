@@ -173,7 +173,7 @@ impl<'a> Llm<'a> {
         }
     }
 
-    /// Why nobody may ask the LLM before tomorrow.
+    /// Why no job may ask the LLM before tomorrow.
     fn used_up(&self) -> Result<Option<String>, Aborted> {
         let (limit, setting) = &self.daily_tokens;
         if *limit == 0 {

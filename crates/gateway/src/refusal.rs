@@ -40,7 +40,7 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
-    /// 401: nobody knows who asks.
+    /// 401: the caller is not known.
     pub fn unknown_caller(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "invalid_memory_token", message)
     }

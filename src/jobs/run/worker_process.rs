@@ -204,7 +204,7 @@ fn extension_is_here() -> bool {
 }
 
 /// Whether a command goes on needing the database to be unused: one that its caller may not execute has the lock
-/// for a moment, and is to disturb nobody.
+/// for a moment, and is to disturb no session.
 fn is_claimed(database: pg_sys::Oid) -> bool {
     (0..3).all(|look| {
         if look > 0 {

@@ -236,7 +236,7 @@ fn strings(values: Option<Vec<Option<String>>>) -> PgResult<Option<Vec<String>>>
 /// The number of rows that is asked for.
 ///
 /// # Errors
-/// 22023 for one that nobody can mean.
+/// 22023 for one that cannot be meant.
 pub fn check_top_k(top_k: Option<i32>) -> PgResult<()> {
     match top_k {
         Some(top_k) if top_k < 0 => Err(Error::invalid(

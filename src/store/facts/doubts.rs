@@ -1,4 +1,4 @@
-//! Facts that perhaps no longer hold: an LLM chose to replace or to end them, and there was no sign that it was right.
+//! Facts that perhaps no longer hold: an LLM that has not passed the probe chose to replace or to end them.
 //! They stay, and name in `doubted_by` what was said later, until a second statement decides. The tables of 0.2.0 have
 //! no such column: there, both stay.
 

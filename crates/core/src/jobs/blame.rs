@@ -10,7 +10,7 @@ pub const HARMLESS: &str = "Say yes.";
 /// Whose fault a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// The endpoint answers others. It counts against who asked, and nobody else waits.
+    /// The endpoint answers others. It counts against the job that asked, and no other one waits.
     Request,
     /// Nothing gets through. Nothing is counted, and all wait.
     Endpoint,

@@ -40,7 +40,7 @@ impl Ended {
         self.by().unwrap_or("whole")
     }
 
-    /// Who left, if somebody did.
+    /// Who left, if one of both did.
     pub fn by(self) -> Option<&'static str> {
         match self {
             Self::Whole => None,
@@ -192,7 +192,7 @@ impl Passing {
         }
     }
 
-    /// Reads to the end for nobody; whether that came soon.
+    /// Reads to the end, though the client has left; whether that came soon.
     async fn end(&mut self, mut answer: Reply) -> bool {
         let read = async {
             loop {

@@ -51,7 +51,7 @@ impl Visits {
         Ok(Self { random, key, known: Mutex::new(FairTable::new(MANY)) })
     }
 
-    /// A cookie that nobody has; `None` without random numbers.
+    /// A cookie that no visitor has; `None` without random numbers.
     pub fn new_cookie(&self) -> Option<Cookie> {
         let mut bytes = [0; 32];
         self.random.fill(&mut bytes).ok()?;

@@ -1,4 +1,4 @@
-//! How often somebody may do something: a bucket of tries for each name, which fills up again by itself.
+//! How often a caller may do something: a bucket of tries for each name, which fills up again by itself.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -25,7 +25,7 @@ impl Shares {
         Self { each, users: Mutex::new(Users { of: HashMap::new(), many: MANY }) }
     }
 
-    /// The share of a user. Whoever holds a part of it, or waits for one, has this as well.
+    /// The share of a user. A request that holds a part of it, or waits for one, has this as well.
     pub fn of(&self, user_id: &str) -> Arc<Semaphore> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         if users.of.len() >= users.many {

@@ -51,7 +51,7 @@ pub async fn export(options: Export) -> Result<bool, String> {
     Ok(true)
 }
 
-/// A file that is not whole, of a name that nobody else knows. It is gone when this is.
+/// A file that is not whole, of a name that only this process knows. It is gone when this is.
 struct Part(PathBuf);
 
 impl Part {

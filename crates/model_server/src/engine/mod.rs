@@ -195,7 +195,7 @@ impl Engine {
         let slots = || self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let loaded = slots().by_directory.get(&model.directory).and_then(Entry::loaded);
         if loaded.is_some_and(|loaded| !loaded.is_current(model)) {
-            // Whoever asks meanwhile gets answers of the one that is there.
+            // Requests meanwhile get answers of the one that is there.
             let load = Model::load(&self.runtime, model, self.sessions, self.intra_threads);
             let fresh = Arc::new(load?);
             let slot = slots().slot(&model.directory);
@@ -226,7 +226,7 @@ impl Engine {
         self.in_slot(&slot, reference)
     }
 
-    /// Loads a model that nobody has asked for yet. It is the first to make room: as soon as a request loads
+    /// Loads a model that no request has asked for yet. It is the first to make room: as soon as a request loads
     /// another one of its kind.
     ///
     /// # Errors
@@ -299,7 +299,7 @@ impl Slots {
         }
     }
 
-    /// Forgets models until one more may be loaded: those of its kind that nobody asked for, for the
+    /// Forgets models until one more may be loaded: those of its kind that no request asked for, for the
     /// settings name a default that no database may use, then those used least recently.
     fn make_room(&mut self, kind: ModelKind) {
         self.by_directory.retain(|_, entry| {

@@ -54,7 +54,7 @@ pub struct Conversation {
 /// # Errors
 /// Why it does not begin.
 pub async fn chat(options: Chat) -> Result<bool, String> {
-    // Whoever reads standard error here is the person who talks.
+    // The person who talks reads standard error here.
     log::silence();
     let metrics = Arc::new(Metrics::default());
     let patience = Duration::from_millis(options.patience);
