@@ -79,7 +79,7 @@ impl Block<'_> {
             left -= count.unwrap_or(0);
             is_kept[place] = count.is_some();
         }
-        // What no other layer takes is the best one's.
+        // What no other memory takes is the best one's.
         if let (Some(full), Some(best), Some(&brief), Some(true)) =
             (full, items.first_mut(), counts.first(), is_kept.first())
             && best_in_full <= left + brief
