@@ -17,7 +17,7 @@ from test_llm import fits, fits_one, turns_of
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ["cargo", "run", "--quiet", "--locked", "-p", "memory_agent_core", "--example", "grounding_ablation", "--"]
-FAMILIES = ["names", "numbers and dates", "quotes", "relations", "polarity", "persons", "retold", "acts",
+FAMILIES = ["names", "numbers and dates", "quotes", "polarity", "persons", "retold", "acts",
             "a question", "a task", "an instruction to the assistant", "a quotation", "what was only imagined",
             "a courtesy"]
 

@@ -21,11 +21,10 @@ use serde_json::{Value, json};
 const ANSWER: AnswerFormat = AnswerFormat::Facts { turns: 1, max_per_turn: MAX_FACTS_PER_TURN };
 
 /// What can be left out: the names are those of `Grounds::check_without` and of the acts.
-const FAMILIES: [&str; 14] = [
+const FAMILIES: [&str; 13] = [
     "names",
     "numbers and dates",
     "quotes",
-    "relations",
     "polarity",
     "persons",
     "retold",

@@ -54,33 +54,6 @@ pub struct Sources<'a> {
     pub language: Option<&'a Language>,
 }
 
-/// What somebody likes best, and the words that say so.
-const FAVOURITE: [&str; 4] = ["favourite", "favorite", "favourites", "favorites"];
-const PREFERRING: [&str; 22] = [
-    "favourite",
-    "favorite",
-    "favourites",
-    "favorites",
-    "fav",
-    "favs",
-    "fave",
-    "faves",
-    "best",
-    "love",
-    "loves",
-    "loved",
-    "adore",
-    "adores",
-    "prefer",
-    "prefers",
-    "preferred",
-    "most",
-    "fan",
-    "obsessed",
-    "beats",
-    "nothing",
-];
-
 /// Why a statement does not rest on its sources.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ungrounded {
@@ -92,8 +65,6 @@ pub enum Ungrounded {
     Date(String),
     #[error("the words \"{0}\" between quotation marks were not said")]
     Quote(String),
-    #[error("what was said does not speak of a {0}")]
-    Relation(String),
     #[error("it negates, and what was said does not")]
     Negation,
     #[error("what was said negates it")]
@@ -133,9 +104,8 @@ pub struct Grounds {
     /// Begins of what was said in German, whose nouns have capitals and join to others: "Brot" of "Brotbacken".
     german_begins: HashSet<String>,
     script: Script,
-    /// Lines of the lists of places and relations that it has a word of.
+    /// Lines of the list of places that it has a word of.
     places: HashSet<usize>,
-    relations: HashSet<usize>,
 }
 
 /// A family of checks of one statement.
@@ -174,7 +144,6 @@ impl Grounds {
             german_begins: HashSet::new(),
             script: Script::None,
             places: HashSet::new(),
-            relations: HashSet::new(),
         };
         let mut left = GROUNDING_BYTES;
         let (mut latin, mut letters) = (0, 0);
@@ -222,14 +191,12 @@ impl Grounds {
             {
                 self.words.insert(part.to_owned());
             }
-            self.relations.extend(List::Relative.lines(&word.folded));
             self.places.extend(lines_of_place(&word.folded));
             self.words.extend(word.folded.split('/').map(str::to_owned));
             self.bare.insert(bare(&word.folded));
             if let Some(next) = found.get(at + 1) {
                 let phrase = format!("{}_{}", word.folded, next.folded);
                 self.places.extend(lines_of_place(&phrase));
-                self.relations.extend(List::Relative.lines(&phrase));
                 // "post gres", "new york"
                 self.bare.insert(bare(&word.folded) + &bare(&next.folded));
             }
@@ -293,11 +260,10 @@ impl Grounds {
                 true => Err(Ungrounded::Conversation),
                 false => Ok(()),
             };
-        let families: [(&str, Check<'_>); 8] = [
+        let families: [(&str, Check<'_>); 7] = [
             ("numbers and dates", &|| self.check_dates_and_numbers(&found)),
             ("names", &|| self.check_names(statement, &found)),
             ("quotes", &|| self.check_quotes(&found)),
-            ("relations", &|| self.check_relations(&found)),
             ("polarity", &|| self.check_polarity(statement, &found)),
             ("persons", &check_person),
             ("retold", &check_retold),
@@ -359,26 +325,6 @@ impl Grounds {
         match quoted.iter().find(is_own) {
             Some(word) if !self.is_foreign => Err(Ungrounded::Quote(word.raw.to_owned())),
             _ => Ok(()),
-        }
-    }
-
-    fn check_relations(&self, found: &[Word<'_>]) -> Result<(), Ungrounded> {
-        if !self.is_english {
-            return Ok(());
-        }
-        let is_own = |word: &&Word<'_>| {
-            let lines = List::Relation.lines(&word.folded);
-            !lines.is_empty() && !lines.iter().any(|line| self.relations.contains(line))
-        };
-        // What somebody does is not what they like best.
-        let is_best = |word: &&Word<'_>| FAVOURITE.contains(&&*word.folded);
-        let best = found
-            .iter()
-            .find(is_best)
-            .filter(|_| !PREFERRING.iter().any(|word| self.words.contains(*word)));
-        match found.iter().find(is_own).or(best) {
-            Some(word) => Err(Ungrounded::Relation(word.raw.to_owned())),
-            None => Ok(()),
         }
     }
 

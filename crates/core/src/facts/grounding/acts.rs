@@ -43,42 +43,6 @@ impl Act {
     }
 }
 
-/// Behind what a task is to make: "a chant for our next match".
-const FOR: [&str; 16] = [
-    "for", "at", "in", "on", "with", "without", "to", "as", "from", "about", "of", "that", "which",
-    "who", "how", "why",
-];
-/// What somebody would do and says of themselves by it.
-const WISHED: [&str; 28] = [
-    "like",
-    "love",
-    "prefer",
-    "rather",
-    "want",
-    "hate",
-    "enjoy",
-    "appreciate",
-    "never",
-    "always",
-    "not",
-    "be",
-    "have",
-    "welcome",
-    "recommend",
-    "choose",
-    "need",
-    "say",
-    "describe",
-    "suggest",
-    "call",
-    "consider",
-    "use",
-    "take",
-    "pick",
-    "mind",
-    "wish",
-    "go",
-];
 /// Shorter quotations are names: our dog "Balu".
 const QUOTED_WORDS: usize = 4;
 /// Faces with which a message may be meant as a joke.
@@ -91,8 +55,6 @@ pub(super) struct Acts {
     stated: HashSet<String>,
     /// What is only named as the user's.
     owned: HashSet<String>,
-    /// What tasks are, and what they are to make.
-    ordered: HashSet<String>,
     other: HashMap<String, Act>,
     /// Whether "yes" or "no" makes statements of questions.
     is_answered: bool,
@@ -110,36 +72,12 @@ impl Acts {
                 act => _ = self.other.entry(stem).or_insert(*act),
             }
         }
-        let mut from = 0;
-        for sentence in words.chunk_by(|_, next| !next.is_first) {
-            let start = sentence.iter().take_while(|word| word.is_in(List::Filler)).count();
-            let is_made = |(word, act): &(&Word<'_>, &Act)| {
-                **act == Act::Task && !FOR.contains(&word.folded.as_str())
-            };
-            let made = sentence.iter().zip(&acts[from..]).skip(start).take_while(is_made).count();
-            let made = content(&sentence[start..start + made]);
-            self.ordered.extend(made.map(|word| stem(&word.folded).to_owned()));
-            from += sentence.len();
-        }
     }
 
     /// What the words of a statement do, if they state nothing. `of_user`: whether it is about the user.
     pub fn unstated(&self, statement: &[Word<'_>], of_user: bool) -> Option<Act> {
-        let has_case =
-            || statement.iter().any(|word| word.is_in(List::Linking) || word.folded == "after");
-        // "I would walk to Rome for it": in no case that it names.
-        if of_user && would(statement) && !has_case() {
-            return Some(Act::Imagine);
-        }
         let mut found = None;
         let is_stated = |stem: &str| self.stated.contains(stem);
-        let is_ordered = |word: &Word<'_>| {
-            let stem = stem(&word.folded);
-            self.ordered.contains(stem) && !is_stated(stem) && !self.owned.contains(stem)
-        };
-        if content(statement).any(is_ordered) {
-            return Some(Act::Task);
-        }
         for word in content(statement) {
             let stem = stem(&word.folded);
             match self.other.get(stem) {
@@ -150,22 +88,10 @@ impl Acts {
                 None => {}
             }
         }
-        // Where there is only a task, what has none of its words is what the task was to make.
-        if found.is_none() && self.is_unstated() && !self.ordered.is_empty() {
-            return Some(Act::Task);
-        }
-        // "The user would sell the cow" leaves out in which case.
-        let is_would = |word: &Word<'_>| {
-            matches!(word.folded.as_str(), "would" | "wouldn't" | "could" | "couldn't")
-        };
-        let is_imagined = || {
-            let mut words = statement.iter().filter(|word| word.is_in(List::Imagined));
-            words.any(|word| !is_would(word) || has_case())
-        };
         found.filter(|act| match act {
             Act::Ask | Act::Doubt => !self.is_answered,
             Act::Quote => of_user,
-            Act::Imagine => !is_imagined(),
+            Act::Imagine => !statement.iter().any(|word| word.is_in(List::Imagined)),
             _ => true,
         })
     }
@@ -178,18 +104,6 @@ impl Acts {
     pub fn states(&self, word: &Word<'_>) -> bool {
         self.stated.contains(stem(&word.folded))
     }
-}
-
-/// Whether a statement says of its subject what it would do: "the user would walk".
-fn would(statement: &[Word<'_>]) -> bool {
-    let rest = statement.iter().skip_while(|word| word.folded == "the").skip(1);
-    let mut verbs = rest.map(|word| word.folded.as_str());
-    let is_adverb = |name: &&str| {
-        name.ends_with("ly")
-            || matches!(*name, "also" | "still" | "even" | "just" | "very" | "much" | "often")
-    };
-    verbs.next() == Some("would")
-        && verbs.find(|name| !is_adverb(name)).is_some_and(|verb| !WISHED.contains(&verb))
 }
 
 /// Whether a message may state something. One that does not is a question, a task or a courtesy, in

@@ -296,9 +296,7 @@ lists! {
     Place "place"
     People "people"
     Unit "unit"
-    // What people are called, and what else says that there is such a person: on the same lines.
     Relation "relation"
-    Relative "relative"
     // What parts of a text do: see `acts`.
     Own "own"
     Filler "filler"
@@ -345,19 +343,11 @@ static LISTS: LazyLock<HashMap<&'static str, Lines>> = LazyLock::new(|| {
             name = section;
             continue;
         }
-        let (own, also) = line.split_once(':').unwrap_or((line, ""));
-        let value = own.split(' ').next().and_then(|value| value.parse::<f64>().ok());
-        let mut add = |name, words: &'static str| {
-            let list = lists.entry(name).or_default();
-            for word in words.split_whitespace().skip(usize::from(value.is_some())) {
-                list.of_word.entry(word).or_default().push(number);
-                list.values.extend(value.map(|value| (word, value)));
-            }
-        };
-        add(name, own);
-        if name == "relation" {
-            add("relative", own);
-            add("relative", also);
+        let value = line.split(' ').next().and_then(|value| value.parse::<f64>().ok());
+        let list = lists.entry(name).or_default();
+        for word in line.split_whitespace().skip(usize::from(value.is_some())) {
+            list.of_word.entry(word).or_default().push(number);
+            list.values.extend(value.map(|value| (word, value)));
         }
     }
     lists
