@@ -117,7 +117,7 @@ COMMENT ON COLUMN memory_agent.quotas.daily_tokens IS 'Tokens of LLMs per day in
 COMMENT ON TABLE memory_agent.quota_counts IS 'What users with a quota of entries or bytes had when it was counted. A sweep deletes counts that newer ones replace. pg_dump does not include the rows.';
 COMMENT ON COLUMN memory_agent.quota_counts.id IS 'Entries with greater ids were stored after the count.';
 COMMENT ON FUNCTION memory_set_quota(text,bigint,bigint,bigint) IS
-    'Sets the quota of a user, in place of the one before; user_id ''*'': of all users without one of their own. entries: entries of memory that hold (turns, facts, chunks of documents, rows of attached tables). bytes: of their contents. daily_tokens: tokens of LLMs per day in UTC, for statements and background work of the user. NULL: as for all users; 0: no limit; all three NULL delete the quota. Whoever has more keeps it and cannot add to it (53400). Errors: 22023, 42501.';
+    'Sets the quota of a user, in place of the one before; user_id ''*'': of all users without one of their own. entries: entries of memory that hold (turns, facts, chunks of documents, rows of attached tables). bytes: of their contents. daily_tokens: tokens of LLMs per day in UTC, for statements and background work of the user. NULL: as for all users; 0: no limit; all three NULL delete the quota. A user who has more keeps it and cannot add to it (53400). Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_list_quotas() IS
     'The quotas as memory_set_quota wrote them, by user; user_id ''*'' stands for all users without one of their own. NULL: as for all users; 0: no limit. Errors: 42501.';
 COMMENT ON FUNCTION memory_usage(text) IS

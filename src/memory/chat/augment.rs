@@ -81,7 +81,7 @@ pub struct Put {
 /// budget has room. Without memories and summary, or when none are wanted, nothing changes.
 ///
 /// # Errors
-/// 22023 when the messages alone are over the budget, or for a number of memories that nobody can mean.
+/// 22023 when the messages alone are over the budget, or for a number of memories that no caller can mean.
 pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
     check_top_k(wanted.top_k)?;
     let seen = body.take_seen();

@@ -54,7 +54,7 @@ pub struct Sources<'a> {
     pub language: Option<&'a Language>,
 }
 
-/// What somebody likes best, and the words that say so.
+/// What a person likes best, and the words that say so.
 const FAVOURITE: [&str; 4] = ["favourite", "favorite", "favourites", "favorites"];
 const PREFERRING: [&str; 22] = [
     "favourite",
@@ -370,7 +370,7 @@ impl Grounds {
             let lines = List::Relation.lines(&word.folded);
             !lines.is_empty() && !lines.iter().any(|line| self.relations.contains(line))
         };
-        // What somebody does is not what they like best.
+        // What a person does is not what they like best.
         let is_best = |word: &&Word<'_>| FAVOURITE.contains(&&*word.folded);
         let best = found
             .iter()

@@ -12,7 +12,7 @@ use axum::http::HeaderMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The session of a request of which nobody knows to which conversation it belongs.
+/// The session of a request that does not tell to which conversation it belongs.
 const DEFAULT_SESSION: &str = "default";
 /// How the names begin of sessions that no client named.
 const OWN_SESSIONS: &str = "chat-";
@@ -46,7 +46,7 @@ pub struct ChatRequest {
     /// What is the same when the client repeats the request, and no other is sent with: a hash of its key and
     /// of the messages. The key alone may be one that the client never changes.
     pub key: Option<String>,
-    /// Whether it is answered later, to who fetches the answer: what it took, nobody sees here.
+    /// Whether it is answered later, to a client that fetches the answer: the gateway does not see what it took.
     pub late: bool,
     /// Most tokens of the answer, of all choices together, where the client says so.
     pub max_tokens: Option<u64>,

@@ -228,7 +228,7 @@ impl Chat {
         let recall = async {
             tokio::select! {
                 recalled = loops.recall(memory, &question, looking) => Some(recalled),
-                // What would be remembered is for nobody.
+                // The client left: what would be recalled has no reader.
                 () = reply.closed() => None,
             }
         };

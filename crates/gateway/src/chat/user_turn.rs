@@ -61,7 +61,7 @@ impl Said {
         Ok(())
     }
 
-    /// Forgets it, as the upstream refused it, unless it was there before; it is told to nobody. Waits as long as a
+    /// Forgets it, as the upstream refused it, unless it was there before; the client is not told. Waits as long as a
     /// chat may, so that the client that sends it again has it stored again.
     pub async fn take_back(
         &mut self,

@@ -45,7 +45,7 @@ pub enum MemoryError {
 const LIMIT: &str = "memory_agent.context_limit";
 
 impl MemoryError {
-    /// For who runs the gateway: with what the server said to a connection, which names hosts, databases and roles.
+    /// For the gateway's operator: with what the server said to a connection, which names hosts, databases and roles.
     pub fn for_operator(&self) -> String {
         match self {
             Self::NoTls(problem) | Self::NoDatabase(problem) => format!("{self}: {problem}"),

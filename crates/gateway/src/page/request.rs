@@ -201,8 +201,7 @@ impl From<Refusal> for Trouble {
 impl From<&MemoryError> for Trouble {
     fn from(error: &MemoryError) -> Self {
         let MemoryError::Refused(said) = error else {
-            let hint =
-                "Nothing is lost. Try again in a moment; whoever runs the database can see why.";
+            let hint = "Nothing is lost. Try again in a moment; the administrator can see why.";
             let message = sentence(&error.to_string());
             let trouble = Self::new(StatusCode::SERVICE_UNAVAILABLE, message);
             return Self { hint: Some(hint.to_owned()), ..trouble };
