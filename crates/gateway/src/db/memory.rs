@@ -4,6 +4,7 @@
 
 use crate::chat::extras::Extras;
 pub use crate::chat::turn::{Stored, Turn};
+use crate::db::cause::Cause;
 use crate::db::lending::{Borrower, Lender};
 pub use crate::db::memory_error::MemoryError;
 use crate::db::memory_error::{no_extension, reason};
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
@@ -372,7 +372,10 @@ impl Memory {
             let outcome = begun.and(named).and_then(|named| rows.map(|rows| (named, rows)));
             let outcome = outcome.and_then(|outcome| ended.map(|()| outcome));
             let missing = match &outcome {
-                Err(error) if error.code() == Some(&SqlState::UNDEFINED_FUNCTION) => {
+                Err(error)
+                    if error.code().map(|code| Cause::of(code.code()))
+                        == Some(Cause::NoFunction) =>
+                {
                     no_extension(client).await
                 }
                 _ => None,

@@ -1,5 +1,6 @@
 //! The database: its address, its connections, the statements of a chat, and what an error of it means.
 
+pub mod cause;
 pub mod database;
 pub mod database_address;
 pub mod lending;

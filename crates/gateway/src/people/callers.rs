@@ -1,6 +1,7 @@
 //! What the database knows of callers: whose token it is that they show, and what they spend. Both need the level
 //! `gateway` of the database's role.
 
+use crate::db::cause::Cause;
 use crate::db::memory::{LAST_MOMENT, Memory, MemoryError, Param, column};
 use std::time::Duration;
 use tokio_postgres::types::Type;
@@ -30,9 +31,8 @@ impl Memory {
     /// # Errors
     /// What to grant.
     pub async fn may_look_up(&self) -> Result<(), String> {
-        const NOT_PERMITTED: &str = "42501";
         match self.token_user(&[0; 32]).await {
-            Err(MemoryError::Refused(said)) if said.code == NOT_PERMITTED => {
+            Err(MemoryError::Refused(said)) if said.cause() == Cause::NotPermitted => {
                 Err("tokens and spending need the level gateway of the database's role (SQLSTATE \
                      42501): SELECT memory_grant('ROLE', 'gateway')"
                     .to_owned())

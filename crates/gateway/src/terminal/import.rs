@@ -245,5 +245,5 @@ fn rounded(number: u64) -> u64 {
 
 /// Whether the database refused a memory for what it is.
 fn is_about_one(error: &MemoryError) -> bool {
-    matches!(error, MemoryError::Refused(said) if said.is_about_what_was_sent())
+    matches!(error, MemoryError::Refused(said) if said.cause().is_about_what_was_sent())
 }
