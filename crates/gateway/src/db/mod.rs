@@ -6,3 +6,4 @@ pub mod database_address;
 pub mod lending;
 pub mod memory;
 pub mod memory_error;
+pub mod place;

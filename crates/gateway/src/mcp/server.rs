@@ -3,7 +3,7 @@
 //! of the protocol.
 
 use super::arguments::fitted;
-use super::queries::{self, Place};
+use super::queries;
 use super::shapes::{
     AddMemory, ById, DeleteMemory, Deleted, Document, Found, GetMemory, Hits, ListMemories,
     Results, SearchMemories, Stored, SummarizeText, UpdateMemory, Whole,
@@ -11,6 +11,7 @@ use super::shapes::{
 use super::tools::{self, TOOLS};
 use crate::db::cause::Cause;
 use crate::db::memory::{Memory, MemoryError};
+use crate::db::place::Place;
 use crate::log;
 use crate::metrics::Metrics;
 use rmcp::model::{
