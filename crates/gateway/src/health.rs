@@ -201,7 +201,7 @@ pub async fn metrics(
         gauges.push(Gauge { name, help, label: Some("state"), numbers: database.jobs });
     }
     if let Some(admins) = gateway.admins_with(&person).filter(|_| database.is_there) {
-        match admins.spent_today(gateway.memory.watched().patience).await {
+        match admins.memory.spent_today(gateway.memory.watched().patience).await {
             Ok(spent) => {
                 let numbers = [("gateway", spent.by_callers), ("database", spent.by_endpoints)];
                 gauges.push(Gauge {

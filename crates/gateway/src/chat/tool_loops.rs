@@ -3,7 +3,8 @@
 //! memory of it holds no longer, and with this process.
 
 use crate::chat::extras::Extras;
-use crate::db::memory::{Memory, MemoryError, Recalled};
+use crate::chat::queries::Recalled;
+use crate::db::memory::{Memory, MemoryError};
 use crate::people::fair_table::{FairTable, Hash};
 use serde_json::Value;
 use sha2::{Digest, Sha256};

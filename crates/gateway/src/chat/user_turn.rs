@@ -1,6 +1,7 @@
 //! What the user said, on its way into memory: a chat waits for it as long as it may, and it is stored all the same.
 
-use crate::db::memory::{MemoryError, Stored, Turn};
+use crate::chat::turn::{Stored, Turn};
+use crate::db::memory::MemoryError;
 use crate::gateway::{Gateway, Permit};
 use std::sync::Arc;
 use tokio::task::JoinHandle;

@@ -1,4 +1,4 @@
-//! The database: its address, its connections, the statements of a chat, and what an error of it means.
+//! The database: its address, its connections, how statements are run, and what an error of it means.
 
 pub mod cause;
 pub mod database;
