@@ -169,7 +169,7 @@ pub const ARGUMENTS: [Argument; 65] = [
 pub const PARTS: [Part; 9] = [
     Part { functions: &["memory_ingest_batch"], what: "turns", most: MAX_TURNS },
     Part {
-        functions: &["memory_augment", "memory_chat", "memory_ingest_once"],
+        functions: &["memory_augment", "memory_augment_block", "memory_chat", "memory_ingest_once"],
         what: "messages",
         most: MAX_MESSAGES,
     },

@@ -158,8 +158,8 @@ impl Chat {
             let _ = reply.send(Err(Refusal::no_memory(problem)));
             return;
         }
-        let body = match &recalled {
-            Some(recalled) => self.request.with_memories(&recalled.text),
+        let body = match recalled.as_ref().and_then(|recalled| recalled.block.as_deref()) {
+            Some(block) => self.request.with_memories(block),
             None => self.request.plain(),
         };
         if let Some(sent) = &self.sent {

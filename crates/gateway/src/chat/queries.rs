@@ -4,7 +4,7 @@ use crate::chat::extras::Extras;
 use crate::chat::turn::{Stored, Turn};
 use crate::db::lending::Borrower;
 use crate::db::memory::{End, LAST_MOMENT, Memory, MemoryError, Param, WHO, WHO_STORES, column};
-use memory_agent_core::prompt::augment::summary_opening;
+use serde::Deserialize;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -14,14 +14,22 @@ use uuid::Uuid;
 /// What is remembered for a message.
 #[derive(Clone, Debug)]
 pub struct Recalled {
-    /// The user's message with the memories before it.
-    pub text: String,
+    /// What goes before the user's text; `None` when no memories are wanted.
+    pub block: Option<String>,
     /// The memories, as JSON.
     pub hits: Value,
     /// The session whose summary is before it.
     pub summary_of: Option<String>,
     /// What [`Memory::state`] says as long as all that holds.
     pub state: String,
+}
+
+/// What `memory_augment_block` returns.
+#[derive(Deserialize)]
+struct Told {
+    block: Option<String>,
+    has_summary: bool,
+    memory_hits: Value,
 }
 
 impl Memory {
@@ -38,23 +46,18 @@ impl Memory {
         looking: oneshot::Sender<()>,
     ) -> Result<Recalled, MemoryError> {
         let started = Instant::now();
-        let augment = "SELECT t.document, t.summary_of, \
-                              memory_state(t.document -> 'memory_hits', t.summary_of, user_id => $3) \
-                         FROM (SELECT a.document, \
-                                      CASE WHEN starts_with(a.document #>> '{messages,-1,content}', $7) \
-                                           THEN $2 END AS summary_of \
-                                 FROM (SELECT memory_augment($1, $2, user_id => $3, top_k => $4::int4, \
-                                                             recency_weight => $5::float4, score_threshold => $6::float4) \
-                                       OFFSET 0) AS a (document)) t";
-        let opening = summary_opening();
-        let params: [Param<'_>; 7] = [
+        let augment = "SELECT t.told, memory_state(t.told -> 'memory_hits', \
+                                      CASE WHEN (t.told -> 'has_summary')::boolean THEN $2 END, user_id => $3) \
+                         FROM (SELECT memory_augment_block($1, $2, user_id => $3, top_k => $4::int4, \
+                                                           recency_weight => $5::float4, \
+                                                           score_threshold => $6::float4) OFFSET 0) AS t (told)";
+        let params: [Param<'_>; 6] = [
             (messages, Type::JSONB),
             (&extras.session_id, Type::TEXT),
             (&user_id, Type::TEXT),
             (&extras.top_k, Type::INT4),
             (&extras.recency_weight, Type::FLOAT4),
             (&extras.score_threshold, Type::FLOAT4),
-            (&opening, Type::TEXT),
         ];
         let times = "SELECT embed, search, rerank, rank FROM memory_recall_times()";
         let statements: [(&str, &[Param<'_>]); 2] = [(augment, &params), (times, &[])];
@@ -71,13 +74,11 @@ impl Memory {
         }
         let rows = answers.pop().unwrap_or_default();
         let row = rows.first().ok_or(MemoryError::Unexpected)?;
-        let (mut document, summary_of): (Value, _) = (column(row, 0)?, column(row, 1)?);
-        let last = document.get("messages").and_then(Value::as_array).and_then(|all| all.last());
-        let text = last.and_then(|last| last.get("content")).and_then(Value::as_str);
-        let text = text.ok_or(MemoryError::Unexpected)?.to_owned();
-        let hits = document.get_mut("memory_hits").map(Value::take);
-        let hits = hits.ok_or(MemoryError::Unexpected)?;
-        Ok(Recalled { text, hits, summary_of, state: column(row, 2)? })
+        let told: Told =
+            serde_json::from_value(column(row, 0)?).map_err(|_| MemoryError::Unexpected)?;
+        let Told { block, has_summary, memory_hits: hits } = told;
+        let summary_of = has_summary.then(|| extras.session_id.clone());
+        Ok(Recalled { block, hits, summary_of, state: column(row, 1)? })
     }
 
     /// Whether what was remembered still holds: it does as long as this stays the same.

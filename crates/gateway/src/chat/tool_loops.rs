@@ -94,7 +94,8 @@ impl ToolLoops {
     }
 
     fn keep(&self, user: Hash, name: Hash, recalled: Recalled, now: Instant) {
-        let size = (recalled.text.len() + recalled.hits.to_string().len()).max(LEAST_BYTES);
+        let block = recalled.block.as_ref().map_or(0, String::len);
+        let size = (block + recalled.hits.to_string().len()).max(LEAST_BYTES);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(kept.swept) >= SWEPT {
             kept.told.retain(|told| told.is_kept(now));
@@ -120,7 +121,8 @@ mod tests {
     use serde_json::json;
 
     fn recalled(text: &str) -> Recalled {
-        Recalled { text: text.to_owned(), hits: json!([]), summary_of: None, state: String::new() }
+        let block = Some(text.to_owned());
+        Recalled { block, hits: json!([]), summary_of: None, state: String::new() }
     }
 
     #[test]
@@ -148,7 +150,7 @@ mod tests {
         let (loops, start) = (ToolLoops::default(), Instant::now());
         let after = |seconds: u64| start + Duration::from_secs(seconds);
         let (ann, bob, first) = ([1; 32], [2; 32], [9; 32]);
-        let text = |name: &Hash, now: Instant| loops.told(name, now).map(|told| told.text);
+        let text = |name: &Hash, now: Instant| loops.told(name, now).and_then(|told| told.block);
         let number = |number: u32| {
             let mut name = [0; 32];
             name[..4].copy_from_slice(&number.to_be_bytes());

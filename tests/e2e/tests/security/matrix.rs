@@ -69,6 +69,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_add_document", User),
     ("public.memory_attach", Admin),
     ("public.memory_augment", Reader),
+    ("public.memory_augment_block", Reader),
     ("public.memory_chat", User),
     ("public.memory_backfill", User),
     ("public.memory_clear", User),
