@@ -182,7 +182,7 @@ const OWNER_CALLS: &[&str] = &[
     "SELECT memory_agent.renew_levels()",
 ];
 
-/// Whoever adds a function adds a call.
+/// A commit that adds a function adds a call.
 #[test]
 fn every_function_is_called() {
     let mut client = shared().database("attacks_calls").connect();
