@@ -196,6 +196,14 @@ CREATE FUNCTION memory_augment(
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_augment_within_wrapper';
 
+-- What memory_augment puts into the messages, alone.
+CREATE FUNCTION memory_augment_block(
+    messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_augment_block_wrapper';
+
 CREATE FUNCTION memory_chat(
     messages jsonb, token_budget bigint, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
     top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
@@ -460,7 +468,7 @@ COMMENT ON COLUMN memory_agent.quotas.daily_tokens IS 'Tokens of LLMs per day in
 COMMENT ON TABLE memory_agent.quota_counts IS 'What users with a quota of entries or bytes had when it was counted. A sweep deletes counts that newer ones replace. pg_dump does not include the rows.';
 COMMENT ON COLUMN memory_agent.quota_counts.id IS 'Entries with greater ids were stored after the count.';
 COMMENT ON FUNCTION memory_set_quota(text,bigint,bigint,bigint) IS
-    'Sets the quota of a user, in place of the one before; user_id ''*'': of all users without one of their own. entries: entries of memory that hold (turns, facts, chunks of documents, rows of attached tables). bytes: of their contents. daily_tokens: tokens of LLMs per day in UTC, for statements and background work of the user. NULL: as for all users; 0: no limit; all three NULL delete the quota. Whoever has more keeps it and cannot add to it (53400). Errors: 22023, 42501.';
+    'Sets the quota of a user, in place of the one before; user_id ''*'': of all users without one of their own. entries: entries of memory that hold (turns, facts, chunks of documents, rows of attached tables). bytes: of their contents. daily_tokens: tokens of LLMs per day in UTC, for statements and background work of the user. NULL: as for all users; 0: no limit; all three NULL delete the quota. A user who has more keeps it and cannot add to it (53400). Errors: 22023, 42501.';
 COMMENT ON FUNCTION memory_list_quotas() IS
     'The quotas as memory_set_quota wrote them, by user; user_id ''*'' stands for all users without one of their own. NULL: as for all users; 0: no limit. Errors: 42501.';
 COMMENT ON FUNCTION memory_usage(text) IS
@@ -485,8 +493,8 @@ CREATE OR REPLACE FUNCTION memory_add(
 CREATE INDEX sessions_session_recall_idx ON memory_agent.sessions (user_id, agent_id)
     WHERE settings ? 'session_recall';
 
--- What agents know stays where it was: those with sessions go on without the user's other ones, until somebody says
--- otherwise. memory_status() tells how.
+-- What agents know stays where it was: those with sessions go on without the user's other ones, until the
+-- administrator says otherwise. memory_status() tells how.
 INSERT INTO memory_agent.agents AS a (user_id, agent_id, settings)
 SELECT DISTINCT '*', s.agent_id, jsonb_build_object('session_recall', 'session')
   FROM memory_agent.sessions s
@@ -795,7 +803,7 @@ CREATE OR REPLACE FUNCTION memory_agent.function_levels() RETURNS TABLE (functio
     SET search_path = pg_catalog, pg_temp
     AS $$
     VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
-           ('memory_context', 'reader'), ('memory_augment', 'reader'),
+           ('memory_context', 'reader'), ('memory_augment', 'reader'), ('memory_augment_block', 'reader'),
            ('memory_embed', 'reader'), ('memory_rerank', 'reader'), ('memory_count_tokens', 'reader'),
            ('memory_archive', 'user'), ('memory_list', 'reader'), ('memory_recall_times', 'reader'), ('memory_state', 'reader'), ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
            ('memory_load', 'reader'), ('memory_originals', 'reader'),
@@ -884,6 +892,8 @@ COMMENT ON FUNCTION memory_augment(jsonb,text,text,text,bigint,double precision,
     'Returns messages for an LLM with memories put before the user''s last message: {messages, memory_hits, left_out}. messages: a jsonb array in OpenAI''s format, or the body of a request with one: its other fields are returned as they are. session_id: the conversation (default: default), whose memories and summary are used, along with the user''s global memory. top_k: number of memories (default memory_agent.default_top_k; 0: messages unchanged). Without a text of the user, a NOTICE says that no memories are added. recency_weight, score_threshold: as in memory_recall. memory_hits: the memories as {id, kind, role, speaker, session_id, content, shortened, metadata, created_at, score, no_longer_true}; content is a passage (shortened) of more than memory_agent.memory_tokens: facts, then what was said, best first, then archived conversations (role conversation) if the message asks for an earlier one. left_out: as in memory_context; what stands in a message of the request is no memory, and its place goes to another. All messages together never exceed what memory_agent.context_limit leaves beside the answer. Stores nothing; works in read-only transactions and on standbys. Calls the LLM only with memory_agent.query_rewrite or memory_agent.read_contradiction_check on, and continues with a WARNING if that fails. Errors: 22023 for invalid messages, and for messages that exceed the limit without memories (tools and response_format of a request count), 42501.';
 COMMENT ON FUNCTION memory_augment(jsonb,bigint,text,text,bigint,double precision,double precision,text) IS
     'memory_augment within a budget. token_budget: most tokens of all messages, memories included (NULL, or more than that: what memory_agent.context_limit leaves beside the answer). Memories that do not fit are left out, the worst first. Errors: 22023 if it is negative, or if the messages exceed it without memories.';
+COMMENT ON FUNCTION memory_augment_block(jsonb,text,text,text,bigint,double precision,double precision) IS
+    'What memory_augment puts into the messages, alone: {block, has_summary, memory_hits, left_out}. Arguments as in memory_augment; of a request only the messages and what limits them is read. block: the text to put before the user''s text, or with memory_agent.memory_message = system the text of a message before it; empty if nothing is remembered, null if no memories are wanted (top_k 0, or no text of the user). A message that was augmented before has its memories replaced: put block before what the user typed. has_summary: whether it tells the summary of the session. memory_hits, left_out, errors: as in memory_augment.';
 COMMENT ON FUNCTION memory_chat(jsonb,text,text,text,bigint,double precision,double precision,text,text,double precision,bigint,boolean) IS
     'Asks the LLM with memories put before the user''s last message, stores that message and the answer as turns of the session, and returns an OpenAI chat completion with memory_hits. Waits for the LLM, at most memory_agent.llm_timeout for each call; cancel and statement_timeout end it, and then nothing is stored. If the LLM fails, the user''s message is stored and the result is {error: {code, message}, memory_hits}; code is unavailable, failed, refused or bad_answer. messages: as in memory_augment; of a request every field is sent, and calls of its tools are in the result. session_id, top_k, recency_weight, score_threshold: as in memory_augment. model, temperature and max_tokens override the fields of a request. model: used instead of memory_agent.llm_model. post_process: background (facts and summaries are made after COMMIT). temperature: 0 to 2. max_tokens: limit of the answer; the prompt has at most memory_agent.context_limit less that. store: false stores neither the message nor the answer, and keeps no text of the call for memory_agent.trace. Errors: 23514 for a message with a secret if memory_agent.secrets is refuse, 55000 without an LLM or with memory_agent.inference = backend, 25006 in a read-only transaction, 22023 for messages without a text of the user (unless store is false), and for messages that exceed the limit without memories (the LLM is not asked), 0A000 for post_process => wait (call memory_wait() after COMMIT), for "stream": true and for a field, or what a message says, that the provider of the endpoint does not take, 42501; 40001 if memory of the user was erased meanwhile: then nothing is stored; retry the call.';
 COMMENT ON FUNCTION memory_chat(jsonb,bigint,text,text,bigint,double precision,double precision,text,text,double precision,bigint,boolean,text) IS

@@ -47,7 +47,7 @@ class MemoryAgent:
         return [id for (id,) in answer]
 
     def forget(self):
-        """Empties the model server's caches: erasing memory does, even that of someone who has none."""
+        """Empties the model server's caches: erasing memory does, even that of a user who has none."""
         self.connection.execute("SELECT memory_erase(user_id => 'nobody')")
 
 

@@ -69,7 +69,7 @@ class Maker:
         return self.lesson(numbers, self.lists.query[numbers], self.lists.rows[numbers])
 
     def varied(self, numbers: Tensor, source: torch.Generator) -> Lesson:
-        """The lists; of those that nobody labelled something is drawn anew."""
+        """The lists; of those without labels something is drawn anew."""
         lists, query, rows = self.lists, self.lists.query[numbers], self.lists.rows[numbers].clone()
         unlabelled = (lists.label[numbers] < 0).all(dim=1)
 

@@ -222,7 +222,7 @@ class Builder:
             self.memory.queries.append(Query(self.phrase(text, name), "statement", [], row))
 
     def phrase(self, text: str, name: str) -> str:
-        """Some words of the text, as somebody types who looks for it, half of the time with the speaker's name."""
+        """Some words of the text, as a user types who looks for it, half of the time with the speaker's name."""
         words = [word.strip(".,!?;:").lower() for word in text.split()]
         start = self.random.randrange(len(words) - 3)
         chosen = words[start : start + self.random.randint(3, 5)]

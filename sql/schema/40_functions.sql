@@ -98,6 +98,14 @@ CREATE FUNCTION memory_augment(
     RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
     AS 'MODULE_PATHNAME', 'memory_augment_within_wrapper';
 
+-- What memory_augment puts into the messages, alone.
+CREATE FUNCTION memory_augment_block(
+    messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
+    agent_id text DEFAULT NULL, top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,
+    score_threshold double precision DEFAULT NULL)
+    RETURNS jsonb LANGUAGE c VOLATILE PARALLEL UNSAFE COST 100000
+    AS 'MODULE_PATHNAME', 'memory_augment_block_wrapper';
+
 CREATE FUNCTION memory_chat(
     messages jsonb, session_id text DEFAULT 'default', user_id text DEFAULT NULL,
     agent_id text DEFAULT NULL, top_k bigint DEFAULT NULL, recency_weight double precision DEFAULT NULL,

@@ -1,4 +1,4 @@
--- What users may have: administrators say so, and everybody sees what they have.
+-- What users may have: administrators say so, and every user sees their own.
 
 CREATE FUNCTION memory_set_quota(
     user_id text, entries bigint DEFAULT NULL, bytes bigint DEFAULT NULL, daily_tokens bigint DEFAULT NULL)

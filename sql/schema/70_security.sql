@@ -48,7 +48,7 @@ CREATE FUNCTION memory_agent.function_levels() RETURNS TABLE (function_name name
     SET search_path = pg_catalog, pg_temp
     AS $$
     VALUES ('memory_recall'::name, 'reader'), ('memory_explain', 'reader'),
-           ('memory_context', 'reader'), ('memory_augment', 'reader'),
+           ('memory_context', 'reader'), ('memory_augment', 'reader'), ('memory_augment_block', 'reader'),
            ('memory_embed', 'reader'), ('memory_rerank', 'reader'), ('memory_count_tokens', 'reader'),
            ('memory_archive', 'user'), ('memory_list', 'reader'), ('memory_recall_times', 'reader'), ('memory_state', 'reader'), ('memory_list_documents', 'reader'), ('memory_search_archive', 'reader'),
            ('memory_load', 'reader'), ('memory_originals', 'reader'),

@@ -8,7 +8,7 @@
 -- below OFFSET, leakproof or not: so estimates and counts inside are those of the view's own condition.
 --
 -- The second half is for roles that row-level security is not for: superusers, the owner, BYPASSRLS. They
--- see all rows, and need no identity. For everybody else its bounds are NULL, and nothing is read. It is a
+-- see all rows, and need no identity. For all other roles its bounds are NULL, and nothing is read. It is a
 -- range of row addresses because the planner takes one with unknown bounds for a small part of the table;
 -- a plain scan would make every plan look expensive.
 DO $views$

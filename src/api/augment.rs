@@ -1,14 +1,15 @@
 //! `memory_augment`: the user's last message with what is remembered put before it, for an
 //! application that calls its LLM itself. Two options ask an LLM, both off by default: rewriting the
 //! message into further queries, and leaving out memories that others contradict. Without an answer
-//! they do nothing.
+//! they do nothing. `memory_augment_block`: the same text alone, for an application that puts it into a
+//! request that it does not want to be written anew, as the gateway does.
 
 use crate::api::prelude::*;
 use crate::api::prompt_limit;
-use crate::memory::chat::augment::{Wanted, put_memories};
+use crate::memory::chat::augment::{Put, Wanted, put_memories};
 use crate::store::changes::erasures::Erasures;
 use memory_agent_core::llm::chat_body::ChatBody;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 
 /// The session of a call that names none.
@@ -103,17 +104,31 @@ pub(super) use augmenting;
 
 augmenting!(memory_augment(; agent_id; ;) as Reader: augmented);
 augmenting!(memory_augment_within(token_budget; ; ; agent_id) as Reader: augmented);
+augmenting!(memory_augment_block(; agent_id; ;) as Reader: block);
 
-fn augmented(mut asked: Asked) -> PgResult<JsonbText> {
+fn augmented(asked: Asked) -> PgResult<JsonbText> {
+    let (body, put) = put(asked)?;
+    let mut document = body.into_fields();
+    document.insert("memory_hits".to_owned(), put.hits.into());
+    document.insert("left_out".to_owned(), put.left_out.into());
+    Ok(JsonbText(Value::from(document).to_string()))
+}
+
+fn block(asked: Asked) -> PgResult<JsonbText> {
+    let Put { block, has_summary, hits, left_out } = put(asked)?.1;
+    let document = json!({
+        "block": block, "has_summary": has_summary, "memory_hits": hits, "left_out": left_out,
+    });
+    Ok(JsonbText(document.to_string()))
+}
+
+fn put(mut asked: Asked) -> PgResult<(ChatBody, Put)> {
     let mut body = parse(asked.messages.take())?;
     let answer_tokens = body.options().map_err(refused)?.max_tokens.unwrap_or(0).max(0);
     let erasures = roles::as_owner(|| Erasures::known(&asked.caller.user_id))?;
     let put = |wanted: &Wanted<'_>| put_memories(&mut body, wanted);
     let put = asked.with_settings(erasures, answer_tokens.unsigned_abs(), put)?;
-    let mut document = body.into_fields();
-    document.insert("memory_hits".to_owned(), put.hits.into());
-    document.insert("left_out".to_owned(), put.left_out.into());
-    Ok(JsonbText(Value::from(document).to_string()))
+    Ok((body, put))
 }
 
 /// The session that an argument names.

@@ -1,5 +1,5 @@
-//! Quotas of users: `memory_set_quota` and `memory_list_quotas` for administrators, `memory_usage` for everybody about
-//! their own memory.
+//! Quotas of users: `memory_set_quota` and `memory_list_quotas` for administrators, `memory_usage` for every user
+//! about their own memory.
 
 use crate::api::prelude::*;
 use crate::memory::quotas::{self, NO_TOKENS_LEFT, Usage};

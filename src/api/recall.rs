@@ -54,11 +54,51 @@ macro_rules! recalling {
 }
 pub(super) use recalling;
 
-recalling!(memory_recall(; agent_id;) -> PgResult<Rows<RecallRow>>: recalled);
+/// A [`RecallRow`] as pgrx returns it.
+type Columns = (
+    Uuid,
+    String,
+    String,
+    String,
+    f32,
+    f32,
+    Option<f32>,
+    Option<f32>,
+    f32,
+    Vec<String>,
+    i32,
+    Option<String>,
+    Option<Uuid>,
+    JsonbText,
+    TimestampWithTimeZone,
+);
+
+recalling!(memory_recall(; agent_id;) -> PgResult<Rows<Columns>>: recalled);
 // Functions of their own: with an argument more, `memory_recall` would be another function, on which views of
 // 0.2.0 do not depend.
-recalling!(memory_recall_reading(rerank_rows;; agent_id) -> PgResult<Rows<RecallRow>>: recalled);
+recalling!(memory_recall_reading(rerank_rows;; agent_id) -> PgResult<Rows<Columns>>: recalled);
 
-fn recalled(arguments: Arguments, caller: Caller) -> PgResult<Rows<RecallRow>> {
-    answer(arguments, caller).map(Rows::new)
+fn recalled(arguments: Arguments, caller: Caller) -> PgResult<Rows<Columns>> {
+    let rows = answer(arguments, caller)?;
+    Ok(Rows::new(rows.into_iter().map(columns)))
+}
+
+fn columns(row: RecallRow) -> Columns {
+    (
+        row.id,
+        row.kind,
+        row.role,
+        row.content,
+        row.score,
+        row.relevance,
+        row.similarity,
+        row.lexical,
+        row.recency,
+        row.markers,
+        row.token_count,
+        row.session_id,
+        row.episode_id,
+        row.metadata,
+        row.created_at,
+    )
 }

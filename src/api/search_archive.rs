@@ -2,8 +2,8 @@
 
 use crate::api::prelude::*;
 use crate::memory::changes::documents::singular;
-use crate::memory::recall;
 use crate::memory::recall::request::Arguments;
+use crate::memory::recall::{self, RecallRow};
 use crate::store::rows::scope::Archives;
 use crate::store::summaries::archives::CONVERSATION;
 use memory_agent_core::limits::MAX_LISTED;
@@ -45,11 +45,11 @@ fn memory_search_archive(
         ..Arguments::default()
     };
     let rows = recall::answer(arguments, caller)?;
-    Ok(Rows::new(
-        rows.into_iter()
-            .map(|row| (row.0, row.3, row.4, row.6, row.13, row.11, row.14))
-            .collect::<Vec<_>>(),
-    ))
+    Ok(Rows::new(rows.into_iter().map(|row| {
+        let RecallRow { id, content, score, similarity, metadata, session_id, created_at, .. } =
+            row;
+        (id, content, score, similarity, metadata, session_id, created_at)
+    })))
 }
 
 /// The most rows that a search or list may return, by the argument of that name; `instead` says how one gets more.

@@ -27,8 +27,8 @@ pub fn require_owner() -> PgResult<()> {
     session.run("SELECT memory_agent.require_owner()", &mut params![])
 }
 
-/// Gives every role the privileges of its level once more, by `memory_grant`, and takes from everyone what
-/// PostgreSQL gives to everyone with a new table.
+/// Gives every role the privileges of its level once more, by `memory_grant`, and takes from PUBLIC what
+/// PostgreSQL gives to it with a new table.
 pub fn renew_all() -> PgResult<()> {
     let levels = all()?;
     let session = Session::read_write()?;
@@ -44,7 +44,7 @@ pub fn renew_all() -> PgResult<()> {
     Ok(())
 }
 
-/// Leaves the row types of our tables and views to their owner. PostgreSQL lets everyone use that of a new
+/// Leaves the row types of our tables and views to their owner. PostgreSQL lets every role use that of a new
 /// table, and a role that makes a column of it keeps the table from getting one: ALTER EXTENSION UPDATE fails.
 fn close_row_types(session: &Session) -> PgResult<()> {
     let revoke: Vec<String> = session.rows(

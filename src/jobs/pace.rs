@@ -31,7 +31,7 @@ pub enum Verdict {
     Own,
     /// The models are well and have much to do for others: this job is tried later.
     Busy,
-    /// They answer no one now.
+    /// They answer no request now.
     Outage,
 }
 

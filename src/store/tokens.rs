@@ -1,6 +1,6 @@
 //! `memory_agent.tokens` and `memory_agent.spending`: who may act for which user through the gateway, and what
 //! that has cost today. They hold only the SHA-256 of a token, so that neither the table nor a dump of it lets
-//! anyone use one.
+//! its reader use one.
 
 use crate::pg::prelude::*;
 

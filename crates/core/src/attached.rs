@@ -45,8 +45,8 @@ pub enum Refusal {
     Condition(String),
 }
 
-/// Whether a row is remembered: `Ok(false)` when there is nothing to remember, no content or nobody
-/// whose memory it could be. `max_bytes` is the limit of content. `fixed_user` says that the user was
+/// Whether a row is remembered: `Ok(false)` when there is nothing to remember: no content or no
+/// user. `max_bytes` is the limit of content. `fixed_user` says that the user was
 /// named with the attachment, where `*` is allowed.
 pub fn admit(row: &Row<'_>, max_bytes: usize, fixed_user: bool) -> Result<bool, Refusal> {
     if row.content_bytes > max_bytes {

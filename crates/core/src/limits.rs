@@ -1,6 +1,6 @@
 //! How large each argument of the SQL surface may be: one table, from which docs/limits.md is written and
 //! which every call is held to before its arguments are read. Limits are far above honest use. They keep
-//! one statement from taking minutes or gigabytes, and the tables from holding what no one can read.
+//! one statement from taking minutes or gigabytes, and the tables from holding what no reader can use.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub const PATH_BYTES: usize = 1_000;
 /// Most entries of a list in a filter, and deepest nesting of its metadata.
 pub const MAX_FILTER_LIST: usize = 1_000;
 pub const MAX_FILTER_DEPTH: usize = 64;
-/// Longest value of a setting that everybody may set: lists of phrases, names.
+/// Longest value of a setting that every role may set: lists of phrases, names.
 pub const SETTING_BYTES: usize = 10_000;
 /// Most phrases that a message is searched for.
 pub const MAX_PHRASES: usize = 200;
@@ -169,7 +169,7 @@ pub const ARGUMENTS: [Argument; 65] = [
 pub const PARTS: [Part; 9] = [
     Part { functions: &["memory_ingest_batch"], what: "turns", most: MAX_TURNS },
     Part {
-        functions: &["memory_augment", "memory_chat", "memory_ingest_once"],
+        functions: &["memory_augment", "memory_augment_block", "memory_chat", "memory_ingest_once"],
         what: "messages",
         most: MAX_MESSAGES,
     },

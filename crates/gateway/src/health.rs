@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Everybody may ask, so the database and the upstream are not asked more often than this.
+/// Callers without a token may ask, so the database and the upstream are not asked more often than this.
 const FRESH: Duration = Duration::from_secs(1);
 /// The states of jobs that `memory_status()` counts.
 const STATES: [&str; 3] = ["pending", "running", "dead"];
@@ -44,8 +44,8 @@ impl<T: Clone + Send + 'static> Look<T> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is found now, or was a moment ago; `None` if the look broke down. It goes on when nobody waits for
-    /// it any more: else whoever asks and leaves could have any number of looks begun, and connections to the
+    /// What is found now, or was a moment ago; `None` if the look broke down. It goes on when no caller waits
+    /// for it any more: else one that asks and leaves could have any number of looks begun, and connections to the
     /// database closed.
     async fn now(self: &Arc<Self>, look: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let this = Arc::clone(self);
@@ -119,7 +119,7 @@ impl Looks {
         self.upstream.now(look).await.unwrap_or_default()
     }
 
-    /// The same for who does not wait: what was found last, where it is not found promptly.
+    /// The same for a caller who does not wait: what was found last, where it is not found promptly.
     async fn upstream_promptly(&self) -> bool {
         let found = tokio::time::timeout(PROMPTLY, self.upstream()).await;
         found.unwrap_or_else(|_| self.upstream.last().is_some_and(|(_, found)| found))
@@ -131,8 +131,8 @@ impl Looks {
     }
 }
 
-/// `GET /health`: 200 when chats can be answered, 503 when not; the process is alive in both cases. Everybody
-/// may ask; where things are is for who may chat.
+/// `GET /health`: 200 when chats can be answered, 503 when not; the process is alive in both cases. Callers
+/// without a token may ask; only those who may chat learn where things are.
 pub async fn health(
     State(looks): State<Looks>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -168,7 +168,7 @@ pub async fn health(
     answer(status, "application/json", body.to_string())
 }
 
-/// `GET /metrics`, for who may chat as well; what was spent, for administrators.
+/// `GET /metrics`, for callers who may chat as well; what was spent, for administrators.
 pub async fn metrics(
     State(looks): State<Looks>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -201,7 +201,7 @@ pub async fn metrics(
         gauges.push(Gauge { name, help, label: Some("state"), numbers: database.jobs });
     }
     if let Some(admins) = gateway.admins_with(&person).filter(|_| database.is_there) {
-        match admins.spent_today(gateway.memory.watched().patience).await {
+        match admins.memory.spent_today(gateway.memory.watched().patience).await {
             Ok(spent) => {
                 let numbers = [("gateway", spent.by_callers), ("database", spent.by_endpoints)];
                 gauges.push(Gauge {

@@ -219,7 +219,7 @@ fn callers_own(key: &HeaderValue, caller: &[u8; 32]) -> Option<HeaderValue> {
     HeaderValue::from_str(&hash).ok().filter(|_| !key.is_empty())
 }
 
-/// Whether a header says how a request came here, which is nobody else's business.
+/// Whether a header says how a request came here, which is not the upstream's business.
 fn is_of_a_proxy(name: &str) -> bool {
     matches!(name, "forwarded" | "via" | "x-real-ip") || name.starts_with("x-forwarded-")
 }

@@ -141,7 +141,7 @@ impl ExtractTask {
         answer: Result<&str, String>,
         llm: &mut Llm<'_>,
     ) -> Taken {
-        let Stage::Reconciling(asked) = std::mem::replace(&mut self.stage, Stage::Extracting)
+        let Stage::Reconciling(asked) = std::mem::replace(&mut self.stage, Stage::Extracting(None))
         else {
             return Ok(Progress::Failed("an answer without a question".to_owned()));
         };
@@ -236,7 +236,7 @@ impl ExtractTask {
 
     /// Tries once more to store what was decided, without asking the LLM again.
     pub(super) fn store_again(&mut self, llm: &mut Llm<'_>) -> Taken {
-        match std::mem::replace(&mut self.stage, Stage::Extracting) {
+        match std::mem::replace(&mut self.stage, Stage::Extracting(None)) {
             Stage::Applying { decisions, judged } => {
                 // Waiting is no change of the facts: it does not count as a round.
                 self.rounds = self.rounds.saturating_sub(1);

@@ -5,8 +5,10 @@
 //! lease.
 
 mod comparison;
+mod passages;
 mod statements;
 
+use self::passages::Passages;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
@@ -30,7 +32,7 @@ use memory_agent_core::facts::earlier::{self, Earlier, EarlierMessage, LOOK_BACK
 use memory_agent_core::facts::extract::{self, Marks, PendingTurn};
 use memory_agent_core::facts::grounding::may_state;
 use memory_agent_core::facts::passages::passages;
-use memory_agent_core::jobs::payloads::{PassageAnswers, SavedFact};
+use memory_agent_core::jobs::payloads::SavedFact;
 use memory_agent_core::jobs::session_settings::ExtractionSettings;
 use memory_agent_core::jobs::session_settings::MAX_FACTS_PER_TURN;
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
@@ -60,15 +62,13 @@ pub struct ExtractTask {
     pub(super) has_passed: bool,
     /// Why less was decided by the LLM than should have been.
     pub(super) undecided: Option<String>,
-    /// With `extraction_batch` 0, what is to be asked about, and what was answered so far.
-    passages: Vec<String>,
-    answers: PassageAnswers,
     exchange: Exchange,
 }
 
 /// Where a task stands.
 pub(super) enum Stage {
-    Extracting,
+    /// What the LLM is asked about, if it is not whole turns.
+    Extracting(Option<Passages>),
     /// What an LLM was asked to check: facts of one turn.
     Checking(Vec<SavedFact>),
     /// What it is asked before the first check or comparison.
@@ -104,7 +104,7 @@ impl LlmTask for ExtractTask {
         }
         match received? {
             Received::Answer(answer) => match &self.stage {
-                Stage::Extracting => self.take_facts(&answer.text, llm),
+                Stage::Extracting(_) => self.take_facts(&answer.text, llm),
                 Stage::Checking(_) => self.take_checks(Ok(&answer.text), llm),
                 _ => self.take_decisions(Ok(&answer.text), llm),
             },
@@ -115,7 +115,10 @@ impl LlmTask for ExtractTask {
                 _ => self.count_failure(reason),
             },
             Received::BadAnswer(reason) => match &self.stage {
-                Stage::Extracting => self.pass_over(reason, llm),
+                Stage::Extracting(_) => {
+                    let passages = self.take_passages();
+                    self.pass_over(passages, reason, llm)
+                }
                 Stage::Checking(_) => self.take_checks(Err(reason), llm),
                 _ => self.take_decisions(Err(reason), llm),
             },
@@ -142,12 +145,10 @@ impl Start for ExtractTask {
             deferred: Vec::new(),
             stored: Vec::new(),
             model: None,
-            stage: Stage::Extracting,
+            stage: Stage::Extracting(None),
             rounds: 0,
             has_passed: false,
             undecided: None,
-            passages: Vec::new(),
-            answers: PassageAnswers::default(),
             exchange: Exchange::default(),
         };
         let taken = task.begin(llm);
@@ -296,61 +297,25 @@ impl ExtractTask {
         }
         if self.settings.extraction_batch > 0 || self.turns.len() > 1 {
             let all: Vec<(usize, &str)> = texts.iter().map(String::as_str).enumerate().collect();
-            return self.ask_about(&all, llm);
+            return self.ask_about(&all, None, llm);
         }
         // A decision of the assistant's is one statement, with its reasons; a mere answer to a question is one too.
         let (turn, text) = (&self.turns[0], texts[0].as_str());
         let is_one = turn.is_assistants || !may_state(text);
         let passages = if is_one { vec![text] } else { passages(text) };
         let states = |text: &&str| is_one || may_state(text);
-        self.passages = passages.into_iter().filter(states).map(str::to_owned).collect();
-        self.answers = self.job.payload::<payloads::Extract>().answers.unwrap_or_default();
-        self.ask_about_next_passage(llm)
-    }
-
-    fn ask_about_next_passage(&mut self, llm: &mut Llm<'_>) -> Taken {
-        if let Some(passage) = self.passages.get(self.answers.asked).cloned() {
-            return self.ask_about(&[(0, &passage)], llm);
-        }
-        let PassageAnswers { asked, facts, unusable } = std::mem::take(&mut self.answers);
-        if let Some((times, reason)) = unusable {
-            if times == asked {
-                // Who has the job run again has it ask again.
-                self.job.keep(|payload: &mut payloads::Extract| payload.answers = None);
-                exchange::keep(&self.job)?;
-                return Ok(Progress::FailedForGood(reason));
-            }
-            self.undecided = Some(format!("no facts of {times} of {asked} passages: {reason}"));
-        }
-        self.keep(facts, llm)
-    }
-
-    /// Goes on behind the passage that was asked about; an attempt after this one does, too.
-    fn take_passage(&mut self, facts: Vec<SavedFact>, llm: &mut Llm<'_>) -> Taken {
-        for fact in facts {
-            if !self.answers.facts.iter().any(|known| known.text == fact.text) {
-                self.answers.facts.push(fact);
-            }
-        }
-        self.answers.asked += 1;
-        let answers = self.answers.clone();
-        self.job.keep(|payload: &mut payloads::Extract| payload.answers = Some(answers));
-        exchange::keep(&self.job)?;
-        self.ask_about_next_passage(llm)
-    }
-
-    /// Neither an answer nor its correction can be used.
-    fn pass_over(&mut self, reason: String, llm: &mut Llm<'_>) -> Taken {
-        if self.passages.is_empty() {
-            return Ok(Progress::unusable(self.turns.len(), reason));
-        }
-        let times = self.answers.unusable.as_ref().map_or(0, |(times, _)| *times);
-        self.answers.unusable = Some((times + 1, reason));
-        self.take_passage(Vec::new(), llm)
+        let texts = passages.into_iter().filter(states).map(str::to_owned).collect();
+        let answers = self.job.payload::<payloads::Extract>().answers.unwrap_or_default();
+        self.ask_about_passages(Passages { texts, answers }, llm)
     }
 
     /// Asks for the facts of texts, each of a turn.
-    fn ask_about(&mut self, texts: &[(usize, &str)], llm: &mut Llm<'_>) -> Taken {
+    fn ask_about(
+        &mut self,
+        texts: &[(usize, &str)],
+        passages: Option<Passages>,
+        llm: &mut Llm<'_>,
+    ) -> Taken {
         let (pending, marks): (Vec<PendingTurn<'_>>, Vec<Marks<'_>>) = texts
             .iter()
             .map(|&(turn, content)| {
@@ -364,7 +329,7 @@ impl ExtractTask {
         let most = MAX_FACTS_PER_TURN;
         let turns = u32::try_from(pending.len()).unwrap_or(u32::MAX);
         let messages = extract::marked_messages(&pending, &marks, most);
-        self.stage = Stage::Extracting;
+        self.stage = Stage::Extracting(passages);
         let answer = AnswerFormat::Facts { turns, max_per_turn: most };
         let max_answer_tokens = 200 + turns.saturating_mul(most).saturating_mul(80);
         self.exchange.ask(Question { messages, answer, max_answer_tokens }, llm)
@@ -372,7 +337,7 @@ impl ExtractTask {
 
     fn purpose(&self) -> &'static str {
         match self.stage {
-            Stage::Extracting => "extract",
+            Stage::Extracting(_) => "extract",
             Stage::Checking(_) => "check",
             Stage::Probing(..) => "probe",
             _ => "reconcile",
@@ -395,20 +360,21 @@ impl ExtractTask {
     }
 
     fn take_facts(&mut self, answer: &str, llm: &mut Llm<'_>) -> Taken {
-        let turns = match self.passages.is_empty() {
-            true => u32::try_from(self.turns.len()).unwrap_or(u32::MAX),
-            false => 1,
+        let passages = self.take_passages();
+        let turns = match passages {
+            None => u32::try_from(self.turns.len()).unwrap_or(u32::MAX),
+            Some(_) => 1,
         };
         match extract::parse(answer, turns, MAX_FACTS_PER_TURN) {
             Ok(facts) => {
                 let language = Phrases::of(&self.settings.text_search_config);
                 let saved = extracted_facts::save(facts, &self.turns, &language);
-                match self.passages.is_empty() {
-                    true => self.keep(saved, llm),
-                    false => self.take_passage(saved, llm),
+                match passages {
+                    None => self.keep(saved, llm),
+                    Some(passages) => self.take_passage(passages, saved, llm),
                 }
             }
-            Err(error) => self.pass_over(error.to_string(), llm),
+            Err(error) => self.pass_over(passages, error.to_string(), llm),
         }
     }
 

@@ -58,7 +58,8 @@ impl ExtractTask {
 
     /// Keeps what the LLM said of the facts that it was asked about. Without a usable answer, no fact is lost.
     pub(super) fn take_checks(&mut self, answer: Result<&str, String>, llm: &mut Llm<'_>) -> Taken {
-        let Stage::Checking(asked) = std::mem::replace(&mut self.stage, Stage::Extracting) else {
+        let Stage::Checking(asked) = std::mem::replace(&mut self.stage, Stage::Extracting(None))
+        else {
             return Ok(Progress::Failed("an answer without a question".to_owned()));
         };
         let facts = u32::try_from(asked.len()).unwrap_or(u32::MAX);

@@ -3,8 +3,8 @@
 //! none, and starts workers again that were ended from outside. It runs from the server's start where the
 //! library is preloaded, else from the first transaction that queues a job until no database has the extension.
 //!
-//! It sleeps on its latch: workers report their end, and transactions without a worker wake it. What nobody
-//! tells, it sees within a minute.
+//! It sleeps on its latch: workers report their end, and transactions without a worker wake it. What it is
+//! not told, it sees within a minute.
 #![allow(unsafe_code)] // entry point called by PostgreSQL
 
 use crate::jobs::prelude::*;

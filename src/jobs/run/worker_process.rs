@@ -13,7 +13,7 @@ use crate::settings::Workers;
 use crate::store::llm::llm_ledger;
 use pgrx::bgworkers::BackgroundWorker;
 
-/// Longest sleep: what no one wakes a worker for (jobs of a prepared transaction, or of another
+/// Longest sleep: what no transaction wakes a worker for (jobs of a prepared transaction, or of another
 /// worker) is found after so long.
 const FALLBACK: Duration = Duration::from_secs(10);
 /// How often a worker sees whether a command needs the database to be unused; such a command waits five seconds.
@@ -50,7 +50,7 @@ pub extern "C-unwind" fn memory_agent_worker_main(_argument: pg_sys::Datum) {
     };
     worker.state.outcome = Some(outcome);
     slots::publish(&mut worker.lock, &worker.state);
-    // The lock is held until the kernel closes the file: by then the process is gone for everyone.
+    // The lock is held until the kernel closes the file: by then the process is gone for all others.
     signals::exit(0)
 }
 

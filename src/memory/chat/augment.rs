@@ -68,10 +68,13 @@ pub struct Wanted<'a> {
     pub settings: &'a Effective,
 }
 
-/// What was put into messages, as JSON objects.
+/// What was put into messages; memories as JSON objects.
 #[derive(Default)]
 pub struct Put {
-    /// The memories that are in them now.
+    /// The text: before the user's, or of a message. `None` when none was wanted.
+    pub block: Option<String>,
+    pub has_summary: bool,
+    /// The memories in it.
     pub hits: Vec<Value>,
     /// What else was found.
     pub left_out: Vec<Value>,
@@ -81,7 +84,7 @@ pub struct Put {
 /// budget has room. Without memories and summary, or when none are wanted, nothing changes.
 ///
 /// # Errors
-/// 22023 when the messages alone are over the budget, or for a number of memories that nobody can mean.
+/// 22023 when the messages alone are over the budget, or for a number of memories that no caller can mean.
 pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
     check_top_k(wanted.top_k)?;
     let seen = body.take_seen();
@@ -141,49 +144,59 @@ pub fn put_memories(body: &mut ChatBody, wanted: &Wanted<'_>) -> PgResult<Put> {
     let summary = prompt_memory::summary(&wanted.key(), recall.prompt_stale_sources, &tokens)?;
     let left = wanted.budget - said;
     let all = hits.iter().filter_map(|hit| hit.untold(Why::Budget)).collect();
-    let hits = match settings.memory_message {
+    let Told { block, has_summary, hits } = match settings.memory_message {
         MemoryMessage::User => {
             // The message itself is counted again, with what is before it.
             let room = left + tokens.count_one(&message);
-            let (text, hits) = augmented(summary, hits, Some(original), room, &tokens);
-            let before = text.strip_suffix(original).unwrap_or_default();
-            messages.edit_latest(|first| format!("{before}{}", augment::original_message(first)));
-            hits
+            let told = fitting(summary, hits, Some(original), room, &tokens);
+            let block = &told.block;
+            messages.edit_latest(|first| format!("{block}{}", augment::original_message(first)));
+            told
         }
         MemoryMessage::System => {
-            let (text, hits) = augmented(summary, hits, None, left - overhead, &tokens);
+            let told = fitting(summary, hits, None, left - overhead, &tokens);
             if original != message {
                 messages.edit_latest(|first| augment::original_message(first).to_owned());
             }
-            if !text.is_empty() {
-                messages.insert_system(text);
+            if !told.block.is_empty() {
+                messages.insert_system(told.block.clone());
             }
-            hits
+            told
         }
     };
     untold.extend(prompt_memory::without_room(all, &hits));
     Ok(Put {
+        block: Some(block),
+        has_summary,
         hits: hits.iter().map(PromptMemory::to_json).collect(),
         left_out: prompt_memory::untold_to_json(&untold),
     })
 }
 
-/// The message with as much of what is remembered before it as has room, or that alone, and the memories
-/// among that.
-fn augmented(
+/// As much of what is remembered as has room.
+struct Told {
+    block: String,
+    has_summary: bool,
+    hits: Vec<PromptMemory>,
+}
+
+/// What fits into the room: with the message, if it stands before one.
+fn fitting(
     summary: Option<(String, String)>,
     mut hits: Vec<PromptMemory>,
     message: Option<&str>,
     room: i64,
     tokens: &TokenCounter,
-) -> (String, Vec<PromptMemory>) {
+) -> Told {
     prompt_memory::facts_first(&mut hits);
     let (summary, outdated) = summary
         .map_or((None, String::new()), |(text, tail)| (Some(augment::marked(&text, &[])), tail));
+    let fits =
+        |block: &str| tokens.count_one(&format!("{block}{}", message.unwrap_or_default())) <= room;
     let whole = summary.as_ref().map(|text| format!("{text}{outdated}"));
-    let text = told(whole.as_deref(), &hits, message);
-    if tokens.count_one(&text) <= room {
-        return (text, hits);
+    let text = told(whole.as_deref(), &hits, message.is_some());
+    if fits(&text) {
+        return Told { block: text, has_summary: whole.is_some(), hits };
     }
     let tail = message.map(|message| format!("\n\n{MESSAGE_HEADER} {message}"));
     let left = room - tail.map_or(0, |tail| tokens.count_one(&tail));
@@ -197,10 +210,10 @@ fn augmented(
     (hits, _) = block(MEMORY_HEADER).fit(hits, left - cost + shared);
     // Where joining the blocks costs a token more, one more goes.
     loop {
-        let text = told(summary.as_deref(), &hits, message);
+        let text = told(summary.as_deref(), &hits, message.is_some());
         let is_bare = hits.is_empty() && summary.is_none();
-        if is_bare || tokens.count_one(&text) <= room {
-            return (text, hits);
+        if is_bare || fits(&text) {
+            return Told { block: text, has_summary: summary.is_some(), hits };
         }
         if hits.pop().is_none() {
             summary = None;
@@ -208,11 +221,11 @@ fn augmented(
     }
 }
 
-fn told(summary: Option<&str>, hits: &[PromptMemory], message: Option<&str>) -> String {
+fn told(summary: Option<&str>, hits: &[PromptMemory], is_before_message: bool) -> String {
     let memories: Vec<Memory<'_>> = hits.iter().map(PromptMemory::told).collect();
-    match message {
-        Some(message) => augment::augmented(summary, &memories, message),
-        None => augment::remembered(summary, &memories).unwrap_or_default(),
+    match is_before_message {
+        true => augment::before_message(summary, &memories),
+        false => augment::remembered(summary, &memories).unwrap_or_default(),
     }
 }
 

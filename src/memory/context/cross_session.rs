@@ -61,13 +61,13 @@ pub fn find(
     });
     let mut told: Vec<PromptMemory> = Vec::new();
     for row in recall::rows(&request, recalled)? {
-        let held = Held { session_id: row.11.clone(), agent_id: agent_of(&row.13) };
+        let held = Held { session_id: row.session_id.clone(), agent_id: agent_of(&row.metadata) };
         if told.iter().any(|known| known.held.as_ref() == Some(&held)) {
             continue;
         }
         let mut outdated = match settings.recall.prompt_stale_sources {
             PromptStaleSources::Show => Vec::new(),
-            _ => outdated(caller, &held, row.14, &row.3)?,
+            _ => outdated(caller, &held, row.created_at, &row.content)?,
         };
         prompt_memory::shorten_marks(&mut outdated, tokens);
         told.push(PromptMemory::of_conversation(row, held, outdated));

@@ -72,27 +72,28 @@ pub struct Held {
 
 impl PromptMemory {
     fn of(row: recall::RecallRow, cited: &[&str]) -> Self {
-        let metadata: Value = serde_json::from_str(&row.13.0).unwrap_or_else(|_| json!({}));
+        let metadata: Value = serde_json::from_str(&row.metadata.0).unwrap_or_else(|_| json!({}));
         // What a document says is not known of the user, whatever stands in its metadata.
-        let is_document = row.1 == "document";
+        let is_document = row.kind == "document";
         let name = metadata["name"].as_str().filter(|name| !is_document && !name.trim().is_empty());
-        let role = if is_document { row.1.clone() } else { row.2 };
-        let label = augment::label(&role, name, &day(row.14)) + &augment::cited(&metadata, cited);
+        let role = if is_document { row.kind.clone() } else { row.role };
+        let label =
+            augment::label(&role, name, &day(row.created_at)) + &augment::cited(&metadata, cited);
         Self {
-            id: row.0,
+            id: row.id,
             label,
-            is_fact: row.1 == "fact",
-            kind: row.1,
+            is_fact: row.kind == "fact",
+            kind: row.kind,
             role,
             speaker: name.map(str::to_owned),
-            session_id: row.11,
+            session_id: row.session_id,
             metadata,
-            content: row.3,
+            content: row.content,
             passage: None,
             sought: None,
-            created_at: row.14,
-            score: row.4,
-            similarity: row.6,
+            created_at: row.created_at,
+            score: row.score,
+            similarity: row.similarity,
             outdated: Vec::new(),
             held: None,
             layer: None,
@@ -101,7 +102,7 @@ impl PromptMemory {
 
     /// A part of an archived conversation.
     pub fn of_conversation(row: recall::RecallRow, held: Held, outdated: Vec<Outdated>) -> Self {
-        let label = format!("conversation of {}", day(row.14));
+        let label = format!("conversation of {}", day(row.created_at));
         let memory = Self::of(row, &[]);
         Self { role: CONVERSATION.to_owned(), label, held: Some(held), outdated, ..memory }
     }

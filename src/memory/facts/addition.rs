@@ -18,7 +18,7 @@ use crate::store::rows::sessions::Fill;
 use crate::store::schema;
 use memory_agent_core::facts::same::says_the_same;
 
-/// What a user states, for a session or for no one.
+/// What a user states, for one session or none.
 struct Stated {
     checked: Checked,
     session_id: Option<String>,
@@ -53,7 +53,7 @@ impl Stated {
     }
 }
 
-/// Stores what a caller states, for a session or for no one: with `infer` as the source of facts, else as a
+/// Stores what a caller states, for one session or none: with `infer` as the source of facts, else as a
 /// fact, which may have a key.
 pub fn add(
     caller: &Caller,

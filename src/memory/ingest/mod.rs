@@ -131,7 +131,7 @@ fn check_quota(caller: &Caller) -> PgResult<()> {
     roles::write_as_owner(|spi| quotas::check(spi, &caller.user_id))
 }
 
-/// Stores turns, before anybody looks at the quota.
+/// Stores turns, before the quota is looked at.
 fn add(caller: &Caller, turns: Vec<Turn>) -> PgResult<Vec<Uuid>> {
     if turns.is_empty() {
         return Ok(Vec::new());

@@ -72,24 +72,24 @@ pub struct Recalled {
     pub trace: Trace,
 }
 
-/// One row of the answer.
-pub type RecallRow = (
-    Uuid,
-    String,
-    String,
-    String,
-    f32,
-    f32,
-    Option<f32>,
-    Option<f32>,
-    f32,
-    Vec<String>,
-    i32,
-    Option<String>,
-    Option<Uuid>,
-    JsonbText,
-    TimestampWithTimeZone,
-);
+/// One row of the answer, its columns in their order.
+pub struct RecallRow {
+    pub id: Uuid,
+    pub kind: String,
+    pub role: String,
+    pub content: String,
+    pub score: f32,
+    pub relevance: f32,
+    pub similarity: Option<f32>,
+    pub lexical: Option<f32>,
+    pub recency: f32,
+    pub markers: Vec<String>,
+    pub token_count: i32,
+    pub session_id: Option<String>,
+    pub episode_id: Option<Uuid>,
+    pub metadata: JsonbText,
+    pub created_at: TimestampWithTimeZone,
+}
 
 /// Steps 1 to 5. `None` when no rows are wanted.
 pub fn run(request: &Request) -> PgResult<Option<Recalled>> {
@@ -330,23 +330,23 @@ pub fn rows(request: &Request, recalled: Recalled) -> PgResult<Vec<RecallRow>> {
             .fold(content.metadata, |metadata, (key, pairs)| {
                 stale::labelled(metadata, key, detail.id, pairs)
             });
-        rows.push((
-            detail.id,
-            detail.kind,
-            detail.role,
-            content.content,
-            scored.score as f32,
-            scored.relevance as f32,
-            arms.similarity.map(|similarity| similarity as f32),
-            arms.lexical.map(|lexical| lexical as f32),
-            scored.recency as f32,
-            detail.markers,
-            detail.token_count,
-            detail.session_id,
-            detail.episode_id,
+        rows.push(RecallRow {
+            id: detail.id,
+            kind: detail.kind,
+            role: detail.role,
+            content: content.content,
+            score: scored.score as f32,
+            relevance: scored.relevance as f32,
+            similarity: arms.similarity.map(|similarity| similarity as f32),
+            lexical: arms.lexical.map(|lexical| lexical as f32),
+            recency: scored.recency as f32,
+            markers: detail.markers,
+            token_count: detail.token_count,
+            session_id: detail.session_id,
+            episode_id: detail.episode_id,
             metadata,
-            detail.created_at,
-        ));
+            created_at: detail.created_at,
+        });
     }
     Ok(rows)
 }

@@ -181,7 +181,7 @@ impl Arguments {
             (None, None) => Some(chosen.default_top_k),
         };
         let wanted = top_k.unwrap_or(chosen.default_top_k).max(0) as usize;
-        // More are ranked only for who asks for more.
+        // More are ranked only for a caller who asks for more.
         let max_candidates = MAX_CANDIDATES.max(top_k.unwrap_or(0).max(0) as usize);
         let candidates_per_arm = wanted.saturating_mul(CANDIDATES_PER_ROW).max(LEAST_CANDIDATES);
         Ok(Request {

@@ -13,7 +13,7 @@ pub struct Told {
     pub summary_of: Option<SessionKey>,
 }
 
-/// The state now. Of what is erased, marks and summaries may tell as well, and nobody knows which: so each erasure
+/// The state now. Of what is erased, marks and summaries may tell as well, and it is not known which: so each erasure
 /// counts. New facts and renewed summaries change nothing.
 pub fn now(caller: &Caller, told: &Told) -> PgResult<String> {
     let users = caller.visible();

@@ -45,7 +45,7 @@ pub fn embedder(settings: &Content) -> PgResult<(Option<ModelRef>, bool)> {
 }
 
 /// As [`prepare`], by a model that is known already, for words that `configuration` makes. The database is not touched, so that the worker
-/// can do this between two transactions. Where a job embeds later, it counts as well, and nobody waits for the
+/// can do this between two transactions. Where a job embeds later, it counts as well, and no caller waits for the
 /// model server.
 pub fn prepare_by(
     model: Option<ModelRef>,

@@ -58,7 +58,7 @@ pub fn cleaned<'a>(text: &'a str, settings: &Content) -> PgResult<Cow<'a, str>> 
     Ok(text)
 }
 
-/// A text that an LLM made of what is stored: there is nobody who could be told that it is refused.
+/// A text that an LLM made of what is stored: there is no caller to be told that it is refused.
 pub fn taken_out<'a>(text: &'a str, settings: &Content, counts: &mut Counts) -> Cow<'a, str> {
     read(text, settings, counts)
 }

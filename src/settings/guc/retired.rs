@@ -61,7 +61,7 @@ retired! {
     reconcile_similarity rerank_max_query_chars rerank_weight score_normalization summary_chunk_overlap
 }
 
-/// Tells who sets one by hand; a file or the value of a role is read in each session, and would tell everybody.
+/// Tells the user who sets one by hand; a file or the value of a role is read in, and would tell, each session.
 fn tell(name: &str, source: pg_sys::GucSource::Type) {
     if [pg_sys::GucSource::PGC_S_SESSION, pg_sys::GucSource::PGC_S_TEST].contains(&source) {
         pgrx::notice!("memory_agent.{name} has no effect any more");

@@ -3,8 +3,8 @@
 use crate::{Cluster, binaries};
 use std::process::Command;
 
-/// The client programs, ready to talk to one cluster. They may run as whoever runs the tests, for
-/// the cluster trusts everyone who reaches its socket.
+/// The client programs, ready to talk to one cluster. They may run as the user who runs the tests, for
+/// the cluster trusts every client that reaches its socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'a> {
     cluster: &'a Cluster,

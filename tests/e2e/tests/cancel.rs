@@ -1,5 +1,5 @@
-//! Interrupts: whoever stops a statement that waits for the models gets the connection back at once,
-//! the model server forgets what nobody waits for, and no answer reaches the wrong question.
+//! Interrupts: a client that stops a statement that waits for the models gets the connection back at once,
+//! the model server forgets what no client waits for, and no answer reaches the wrong question.
 
 mod common;
 

@@ -166,6 +166,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_archive", "volatile unsafe"),
     ("memory_attach", "volatile unsafe"),
     ("memory_augment", "volatile unsafe"),
+    ("memory_augment_block", "volatile unsafe"),
     ("memory_backfill", "volatile unsafe"),
     ("memory_chat", "volatile unsafe"),
     ("memory_clear", "volatile unsafe"),

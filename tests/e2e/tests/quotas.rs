@@ -166,7 +166,7 @@ fn each_limit_is_the_users_own_or_that_of_all() {
     let listed: Vec<String> =
         values(&mut client, "SELECT q::text FROM memory_list_quotas() q ORDER BY user_id", &[]);
     assert_eq!(listed, ["(*,1,10,7)", "(alice,0,2000,)"]);
-    // Whoever has more keeps it.
+    // A user who has more keeps it.
     run(&mut client, "SELECT memory_set_quota('alice')");
     assert_eq!(usage(&mut client, "entries"), (2, Some(1)));
     refused(&mut client, "SELECT memory_ingest('s', 'user', 'b')");

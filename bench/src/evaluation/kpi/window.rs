@@ -1,4 +1,4 @@
-//! A session of 50 turns that is held below 3,000 tokens by itself: compression alone, nobody asks.
+//! A session of 50 turns that is held below 3,000 tokens by itself: compression alone, without a call.
 
 use super::figures::Figures;
 use super::talk::{self, SESSION};

@@ -1,5 +1,5 @@
 //! failure_memory: something did not work, for a reason that is corrected now and then. The questions
-//! are those of somebody who is about to try it again.
+//! are those of a user who is about to try it again.
 
 use super::topic;
 use crate::scenario::Scenario;

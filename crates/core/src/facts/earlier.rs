@@ -166,7 +166,7 @@ mod tests {
         ] {
             assert_eq!(shown_of(earlier, most, true), expected, "{earlier} {most}");
         }
-        // Which message an assistant answered is not known; greetings are answers to nobody.
+        // Which message an assistant answered is not known; greetings answer no message.
         assert_eq!(shown_of("aaa", 2, false), "");
         assert_eq!(shown_of("aua", 9, false), "ua");
         assert_eq!(shown_of("aa", 2, true), "aa");

@@ -301,7 +301,7 @@ impl<'k> Reader<'k> {
         if hash(&row.event, row.seq, row.previous, key) == row.hash {
             return None;
         }
-        // In a chain that was edited throughout, nobody reads where each row came from.
+        // In a chain that was edited throughout, where each row came from helps no administrator.
         if self.verdict.problems.len() >= LISTED {
             return Some((Trouble::Edited, String::new()));
         }

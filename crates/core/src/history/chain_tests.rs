@@ -155,7 +155,7 @@ fn what_was_done_to_it_is_told_apart() {
     assert!(found.contains(&(Trouble::Reordered, Some(3))), "{found:?}");
     assert!(found.contains(&(Trouble::Reordered, Some(4))), "{found:?}");
 
-    // Somebody without the key replaces a row and seals it again.
+    // An attacker without the key replaces a row and seals it again.
     let mut replaced = whole.clone();
     replaced[2].op = "delete".to_owned();
     replaced[2].seal(None);
@@ -261,7 +261,7 @@ proptest! {
             _ => row.hash[31] ^= 1,
         }
         if with_key && what != 7 {
-            // Sealed again by somebody who has the key: the row after it, or the kept head, tells.
+            // Sealed again by an attacker who has the key: the row after it, or the kept head, tells.
             row.seal(Some(&key));
         }
         let kept = Some((8, chain(8, |_| Some(&key))[7].hash.clone()));

@@ -1,10 +1,10 @@
 //! Whose fault a failure is that can be the endpoint's or the request's own: a 403 may be a wrong key or a text
 //! that a filter flags, a 500 a server that is down or a text that it chokes on.
 //!
-//! It is the request's own if the endpoint has answered another request since, otherwise an outage. Where nobody
-//! else asks, a harmless request is sent to find out.
+//! It is the request's own if the endpoint has answered another request since, otherwise an outage. Where no
+//! other request comes, a harmless one is sent to find out.
 
-/// What is sent to find out, as a message or as a text to embed: nothing that anybody would refuse.
+/// What is sent to find out, as a message or as a text to embed: nothing that an endpoint would refuse.
 pub const HARMLESS: &str = "Say yes.";
 
 /// Whose fault a failure is.

@@ -121,17 +121,21 @@ pub fn marked(content: &str, outdated: &[Outdated]) -> String {
     text
 }
 
-/// The message with what is remembered before it: the summary, the memories in the order given, each
-/// as `[label] content`, and the message. Without summary and memories it is the message itself.
+/// What stands before a message: the summary, the memories in the order given, each as `[label] content`, and the
+/// header of the message. Without summary and memories it is empty.
 #[must_use]
-pub fn augmented(summary: Option<&str>, memories: &[Memory<'_>], message: &str) -> String {
-    match remembered(summary, memories) {
-        Some(remembered) => format!("{remembered}\n\n{MESSAGE_HEADER} {message}"),
-        None => message.to_owned(),
-    }
+pub fn before_message(summary: Option<&str>, memories: &[Memory<'_>]) -> String {
+    remembered(summary, memories)
+        .map_or_else(String::new, |remembered| format!("{remembered}\n\n{MESSAGE_HEADER} "))
 }
 
-/// What [`augmented`] puts before the message, in a fence; `None` without summary and memories.
+/// A message with what stands before it.
+#[cfg(test)]
+pub(crate) fn augmented(summary: Option<&str>, memories: &[Memory<'_>], message: &str) -> String {
+    before_message(summary, memories) + message
+}
+
+/// The summary and the memories in a fence; `None` without any.
 #[must_use]
 pub fn remembered(summary: Option<&str>, memories: &[Memory<'_>]) -> Option<String> {
     let mut blocks = Vec::new();
@@ -144,12 +148,6 @@ pub fn remembered(summary: Option<&str>, memories: &[Memory<'_>]) -> Option<Stri
         blocks.push(block.join("\n"));
     }
     (!blocks.is_empty()).then(|| fence::fenced(&blocks.join("\n\n")))
-}
-
-/// With what a message begins that was [augmented] with a summary, and no other.
-#[must_use]
-pub fn summary_opening() -> String {
-    format!("{}\n{SUMMARY_HEADER}\n", fence::OPEN)
 }
 
 /// A text below a heading, as it stands in a fence.

@@ -69,7 +69,7 @@ fn what_is_remembered_stands_before_the_message() {
     assert_eq!(augmented(None, &[], " Hi "), " Hi ");
 }
 
-/// Whoever writes a line in the form of a mark: only ours is one.
+/// A user may write a line in the form of a mark: only ours is one.
 #[test]
 fn marks_are_ours() {
     let outdated = [

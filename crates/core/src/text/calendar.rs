@@ -4,7 +4,7 @@
 use chrono::{Datelike, Days, Months, NaiveDate};
 
 /// A time by its distance from a day: so many days, weeks or months after it, or before it if negative. What
-/// somebody calls "three weeks ago" may lie some days beside that: it is about then.
+/// a speaker calls "three weeks ago" may lie some days beside that: it is about then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distance {
     Day(i64),

@@ -1,6 +1,6 @@
 //! What the id of a user, an agent or a session must be, wherever it comes from: an argument, a setting, a claim, a
 //! role, a file, a row of an attached table, a request to the gateway. There is one check, so that no way in takes
-//! what another one refuses, and no two ids differ only in what nobody sees.
+//! what another one refuses, and no two ids differ only in invisible characters.
 
 use crate::limits::ID_BYTES;
 use crate::text::unicode::is_invisible;

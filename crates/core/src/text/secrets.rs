@@ -35,7 +35,7 @@ words! {
         Jwt = "jwt",
         /// The number of a payment card.
         Card = "card",
-        /// What somebody says is a password.
+        /// What the text says is a password.
         Password = "password",
     }
 }

@@ -3,8 +3,9 @@
 use crate::chat::Chat;
 use crate::chat::answer::Answer;
 use crate::chat::stream::Ended;
+use crate::chat::turn::Stored;
 use crate::chat::user_turn::Said;
-use crate::db::memory::{MemoryError, Stored};
+use crate::db::memory::MemoryError;
 use memory_agent_core::llm::json_answer;
 use serde_json::json;
 use std::sync::Arc;

@@ -70,7 +70,7 @@ mod tests {
         let request = read(&RESPONSES, body);
         assert_eq!(request.asked.as_ref().unwrap().message, "Wohin?");
         assert_eq!(
-            request.with_memories("M: Wohin?"),
+            request.with_memories("M: "),
             r#"{"instructions":"Be 1.0","input": "M: Wo\u0068in?", "z":1.0}"#
         );
         let body = r#"{"input":[{"role":"developer","content":"d"},
@@ -87,7 +87,7 @@ mod tests {
         );
         assert!(!request.continues);
         let expected = body.replace(r#""text":"c""#, r#""text":"M: c""#);
-        assert_eq!(request.with_memories("M: c"), expected);
+        assert_eq!(request.with_memories("M: "), expected);
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
         let request = read(&MESSAGES, body);
         assert_eq!(request.asked.as_ref().unwrap().message, "Wohin?");
         let expected = body.replace("Wo", "M: Wo").replace(r#" "memory_id":"s","#, "");
-        assert_eq!(request.with_memories("M: Wohin?"), expected);
+        assert_eq!(request.with_memories("M: "), expected);
     }
 
     #[test]
@@ -153,6 +153,6 @@ mod tests {
         let asked = request.asked.as_ref().unwrap();
         assert_eq!((asked.message.as_str(), asked.is_followed), ("Stop!", false));
         let expected = body(&format!("{result},{stop}")).replace("Stop!", "M: Stop!");
-        assert_eq!(request.with_memories("M: Stop!"), expected);
+        assert_eq!(request.with_memories("M: "), expected);
     }
 }

@@ -12,7 +12,7 @@ use axum::http::HeaderMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The session of a request of which nobody knows to which conversation it belongs.
+/// The session of a request that does not tell to which conversation it belongs.
 const DEFAULT_SESSION: &str = "default";
 /// How the names begin of sessions that no client named.
 const OWN_SESSIONS: &str = "chat-";
@@ -46,7 +46,7 @@ pub struct ChatRequest {
     /// What is the same when the client repeats the request, and no other is sent with: a hash of its key and
     /// of the messages. The key alone may be one that the client never changes.
     pub key: Option<String>,
-    /// Whether it is answered later, to who fetches the answer: what it took, nobody sees here.
+    /// Whether it is answered later, to a client that fetches the answer: the gateway does not see what it took.
     pub late: bool,
     /// Most tokens of the answer, of all choices together, where the client says so.
     pub max_tokens: Option<u64>,
@@ -164,11 +164,11 @@ impl ChatRequest {
         splice::edited(&self.body, self.edits.clone())
     }
 
-    /// The body for the upstream with this text in the place of the user's last one.
-    pub fn with_memories(&self, text: &str) -> String {
+    /// The body for the upstream with this before the user's last text.
+    pub fn with_memories(&self, block: &str) -> String {
         let mut edits = self.edits.clone();
         if let Some(asked) = &self.asked {
-            edits.extend(asked.replaced_by(text));
+            edits.extend(asked.preceded_by(block));
         }
         splice::edited(&self.body, edits)
     }
@@ -211,8 +211,8 @@ mod tests {
   "messages": [ {"role":"system","content":"Be\u0020brief."},
                 {"content": "\"M\"\n\nCurrent message: Wo\u0068in?", "role": "user", "x": {"b":1,"a":2}} ],
   "unknown": [1e400, "é"]}"#;
-        assert_eq!(request.with_memories("\"M\"\n\nCurrent message: Wohin?"), expected);
-        assert_eq!(request.with_memories("Wohin?"), request.plain());
+        assert_eq!(request.with_memories("\"M\"\n\nCurrent message: "), expected);
+        assert_eq!(request.with_memories(""), request.plain());
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let request = read(body);
         let asked = request.asked.clone().unwrap();
         assert_eq!(asked.message, "What\n\nis it?");
-        assert_eq!(request.with_memories("M: What\n\nis it?"), body.replacen("What", "M: What", 1));
+        assert_eq!(request.with_memories("M: "), body.replacen("What", "M: What", 1));
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let request = read(&body);
         assert_eq!(request.asked.as_ref().unwrap().message, "Hi\n\nthere");
         assert_eq!(
-            request.with_memories("new: Hi\n\nthere"),
+            request.with_memories("new: "),
             r#"{"messages":[{"role":"user","content":[{"type":"text","text":"new: Hi\n\nthere"}]}]}"#
         );
     }
@@ -361,13 +361,14 @@ mod tests {
     fn a_message_of_many_parts() {
         let part = r#"{"type":"text","text":""}"#;
         let parts = vec![part; 90_000].join(",");
+        let old = "Long-term memory:\\n[memory] old\\nCurrent message: x";
         let body = format!(
-            r#"{{"messages":[{{"role":"user","content":[{parts},{{"type":"text","text":"x"}}]}}]}}"#
+            r#"{{"messages":[{{"role":"user","content":[{parts},{{"type":"text","text":"{old}"}}]}}]}}"#
         );
         let request = read(&body);
-        assert_eq!(request.asked.as_ref().map(|asked| asked.message.trim()), Some("x"));
+        assert_eq!(request.asked.as_ref().map(|asked| asked.message.as_str()), Some("x"));
         // What takes the other texts out is one edit for each.
-        assert!(request.with_memories("other").ends_with(r#"[{"type":"text","text":"other"}]}]}"#));
+        assert!(request.with_memories("M: ").ends_with(r#"[{"type":"text","text":"M: x"}]}]}"#));
     }
 
     #[test]
@@ -377,7 +378,7 @@ mod tests {
         let asked = request.asked.clone().unwrap();
         assert_eq!(asked.message, "a\u{fffd}b");
         let expected = r#"{"messages":[{"role":"user","content":"M: a\u0000b"}]}"#;
-        assert_eq!(request.with_memories("M: a\u{fffd}b"), expected);
+        assert_eq!(request.with_memories("M: "), expected);
     }
 
     #[test]

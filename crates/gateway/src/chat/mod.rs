@@ -10,6 +10,7 @@ pub mod costs;
 pub mod extras;
 pub mod forward;
 pub mod protocol;
+pub mod queries;
 pub mod reply;
 pub mod seen;
 pub mod splice;
@@ -26,12 +27,14 @@ use crate::chat::chat_request::ChatRequest;
 use crate::chat::costs::bytes_said;
 use crate::chat::extras::session_of_client;
 use crate::chat::protocol::Protocol;
+use crate::chat::queries::Recalled;
 use crate::chat::reply::Reply;
 use crate::chat::stream::Ended;
 use crate::chat::tool_loops::Question;
+use crate::chat::turn::Turn;
 use crate::chat::user_turn::Said;
 use crate::chat::users_words::storable;
-use crate::db::memory::{MemoryError, Recalled, Turn};
+use crate::db::memory::MemoryError;
 use crate::gateway::{Gateway, Permit};
 use crate::log;
 use crate::people::authentication::Person;
@@ -155,8 +158,8 @@ impl Chat {
             let _ = reply.send(Err(Refusal::no_memory(problem)));
             return;
         }
-        let body = match &recalled {
-            Some(recalled) => self.request.with_memories(&recalled.text),
+        let body = match recalled.as_ref().and_then(|recalled| recalled.block.as_deref()) {
+            Some(block) => self.request.with_memories(block),
             None => self.request.plain(),
         };
         if let Some(sent) = &self.sent {
@@ -228,7 +231,7 @@ impl Chat {
         let recall = async {
             tokio::select! {
                 recalled = loops.recall(memory, &question, looking) => Some(recalled),
-                // What would be remembered is for nobody.
+                // The client left: what would be recalled has no reader.
                 () = reply.closed() => None,
             }
         };

@@ -1,6 +1,6 @@
 //! Changing a JSON document where it has to change, and nowhere else: where the members of an object
 //! and the elements of an array stand, and edits by byte ranges. Numbers, the order of keys, white space
-//! and fields that nobody here knows stay as they came, because nothing is read and written again.
+//! and fields that the gateway does not know stay as they came, because nothing is read and written again.
 
 use memory_agent_core::text::half_characters::mended;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -34,7 +34,7 @@ impl<'a> Object<'a> {
     pub fn read(document: &str, text: &'a str) -> Option<Self> {
         let members: Members<'a> = serde_json::from_str(text).ok()?;
         let member = |(name, value): (&'a RawValue, &'a RawValue)| Member {
-            // Half a surrogate pair is no text. It is no name that anybody here knows either.
+            // Half a surrogate pair is no text. It is no name that the gateway knows either.
             name: serde_json::from_str(name.get()).unwrap_or_else(|_| name.get().to_owned()),
             name_at: place(document, name.get()),
             value: value.get(),

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Ids that are remembered.
 const MANY: usize = 100_000;
-/// Deeper bodies are no request of anybody.
+/// No client sends deeper bodies.
 const MAX_DEPTH: usize = 1_000;
 /// Fields whose texts are ids, alone, in a list, or as the `id` of an object.
 const NAMING: [&str; 9] = [
@@ -188,7 +188,7 @@ impl Open {
         {
             references.extend(self.ids);
         }
-        // Those of the vendor are nobody's.
+        // Those of the vendor belong to no user.
         if self.kinds.is_empty() || self.kinds.iter().any(|kind| kind != "anthropic") {
             references.extend(self.skills);
         }
@@ -328,7 +328,7 @@ mod tests {
         let ids = r#"{"input": [{"id": "x", "id": "y", "type": "item_reference"}]}"#;
         assert_eq!(named(ids).unwrap(), ["x", "y"]);
         let surrogate = named(r#"{"a": "\ud800", "file_id": "\ud800"}"#).unwrap();
-        assert_eq!(surrogate, ["\\ud800"], "what is no text is not given to anybody");
+        assert_eq!(surrogate, ["\\ud800"], "what is no text belongs to no user");
     }
 
     #[test]

@@ -26,7 +26,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Who ended an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Nobody: it came to its end.
+    /// Neither side: it came to its end.
     Whole,
     /// The client left.
     ByClient,
@@ -119,7 +119,7 @@ pub async fn pass_on(
     };
     chat.count(&passing.spoken, || passing.said, is_over);
     let stored = chat.keep(&passing.spoken, ended, said).await;
-    // From here on nobody has to listen.
+    // From here on the client need not listen.
     if ended == Ended::ByUpstream {
         let _ = client.send(Err(io::Error::other("the upstream broke off"))).await;
     } else if ended == Ended::Whole && chat.fails_without_memory() {

@@ -3,7 +3,8 @@
 //! memory of it holds no longer, and with this process.
 
 use crate::chat::extras::Extras;
-use crate::db::memory::{Memory, MemoryError, Recalled};
+use crate::chat::queries::Recalled;
+use crate::db::memory::{Memory, MemoryError};
 use crate::people::fair_table::{FairTable, Hash};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -93,7 +94,8 @@ impl ToolLoops {
     }
 
     fn keep(&self, user: Hash, name: Hash, recalled: Recalled, now: Instant) {
-        let size = (recalled.text.len() + recalled.hits.to_string().len()).max(LEAST_BYTES);
+        let block = recalled.block.as_ref().map_or(0, String::len);
+        let size = (block + recalled.hits.to_string().len()).max(LEAST_BYTES);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(kept.swept) >= SWEPT {
             kept.told.retain(|told| told.is_kept(now));
@@ -119,7 +121,8 @@ mod tests {
     use serde_json::json;
 
     fn recalled(text: &str) -> Recalled {
-        Recalled { text: text.to_owned(), hits: json!([]), summary_of: None, state: String::new() }
+        let block = Some(text.to_owned());
+        Recalled { block, hits: json!([]), summary_of: None, state: String::new() }
     }
 
     #[test]
@@ -147,7 +150,7 @@ mod tests {
         let (loops, start) = (ToolLoops::default(), Instant::now());
         let after = |seconds: u64| start + Duration::from_secs(seconds);
         let (ann, bob, first) = ([1; 32], [2; 32], [9; 32]);
-        let text = |name: &Hash, now: Instant| loops.told(name, now).map(|told| told.text);
+        let text = |name: &Hash, now: Instant| loops.told(name, now).and_then(|told| told.block);
         let number = |number: u32| {
             let mut name = [0; 32];
             name[..4].copy_from_slice(&number.to_be_bytes());

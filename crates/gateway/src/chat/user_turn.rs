@@ -1,6 +1,7 @@
 //! What the user said, on its way into memory: a chat waits for it as long as it may, and it is stored all the same.
 
-use crate::db::memory::{MemoryError, Stored, Turn};
+use crate::chat::turn::{Stored, Turn};
+use crate::db::memory::MemoryError;
 use crate::gateway::{Gateway, Permit};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -61,7 +62,7 @@ impl Said {
         Ok(())
     }
 
-    /// Forgets it, as the upstream refused it, unless it was there before; it is told to nobody. Waits as long as a
+    /// Forgets it, as the upstream refused it, unless it was there before; the client is not told. Waits as long as a
     /// chat may, so that the client that sends it again has it stored again.
     pub async fn take_back(
         &mut self,

@@ -66,26 +66,23 @@ impl Asked {
         self
     }
 
-    /// What puts the text into the body. Where memories come before the message, they are inserted, and
-    /// the message stays as it was written.
-    pub fn replaced_by(&self, text: &str) -> Vec<Edit> {
+    /// What puts memories before the user's text, which stays as it was written. Where the client put some there, the
+    /// text is written anew without them.
+    pub fn preceded_by(&self, block: &str) -> Vec<Edit> {
         let Place { first, around: (before, after), without_others } = &self.place;
-        match text.strip_suffix(self.text.as_str()) {
-            Some("") => Vec::new(),
-            Some(memories) => {
-                let quoted = splice::quoted(memories);
-                let inner = quoted.trim_start_matches('"');
-                let inner = inner.strip_suffix('"').unwrap_or(inner);
-                let start = first.start + 1;
-                vec![Edit { at: start..start, text: inner.to_owned() }]
-            }
-            None => {
-                let text = splice::quoted(&format!("{before}{text}{after}"));
-                let mut edits = without_others.clone();
-                edits.push(Edit { at: first.clone(), text });
-                edits
-            }
+        if self.message != self.text {
+            let text = splice::quoted(&format!("{before}{block}{}{after}", self.message));
+            let mut edits = without_others.clone();
+            edits.push(Edit { at: first.clone(), text });
+            return edits;
         }
+        if block.is_empty() {
+            return Vec::new();
+        }
+        let quoted = splice::quoted(block);
+        let inner = &quoted[1..quoted.len() - 1];
+        let start = first.start + 1;
+        vec![Edit { at: start..start, text: inner.to_owned() }]
     }
 }
 
@@ -285,13 +282,18 @@ mod tests {
             let asked = request.asked.clone().unwrap();
             assert_eq!((asked.message.as_str(), asked.is_followed), ("Add a form", is_followed));
             let expected = request.body.replacen("<task>", "M: <task>", 1);
-            assert_eq!(request.with_memories("M: Add a form"), expected);
+            assert_eq!(request.with_memories("M: "), expected);
             assert_eq!(asked.messages, first.asked.clone().unwrap().messages);
         }
         assert!(first.began.is_some() && first.began == second.began);
-        // What replaces the words leaves what is around them.
-        let other = first.with_memories("other");
-        assert_eq!(other, first.body.replacen("Add a form", "other", 1));
+        // Words that are written anew keep what is around them.
+        let old = "Long-term memory:\n[memory] old\nCurrent message: Add a form";
+        let augmented =
+            json!({"role": "user", "content": [part(&format!("<task>\n{old}\n</task>"))]});
+        let anew = read(&COMPLETIONS, &json!([augmented]));
+        assert_eq!(anew.asked.as_ref().unwrap().message, "Add a form");
+        let expected = json!({"messages": [{"role": "user", "content": [part("<task>\nM: Add a form\n</task>")]}]});
+        assert_eq!(serde_json::from_str::<Value>(&anew.with_memories("M: ")).unwrap(), expected);
     }
 
     #[test]
@@ -351,6 +353,6 @@ mod tests {
             ChatRequest::read(&COMPLETIONS, body.as_bytes().to_vec(), &HeaderMap::new()).unwrap();
         assert_eq!(request.asked.as_ref().unwrap().message, "Sunny \u{fffd}");
         let expected = body.replace("Sunny", "M: Sunny");
-        assert_eq!(request.with_memories("M: Sunny \u{fffd}"), expected);
+        assert_eq!(request.with_memories("M: "), expected);
     }
 }

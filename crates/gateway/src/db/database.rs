@@ -45,7 +45,7 @@ impl Cancelling {
 }
 
 /// What makes connections, as a connection string and the variables of libpq say, what cancels on them, and where
-/// the database is, for who runs the program. `patience` is how long one may take where the string does not say that.
+/// the database is, for the operator. `patience` is how long one may take where the string does not say that.
 ///
 /// # Errors
 /// What is wrong with the string, or with the file of authorities that it names.
@@ -101,7 +101,7 @@ struct Security {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Belief {
     /// Any server that answers: the connection is encrypted, but the server may be the wrong one.
-    Anyone,
+    AnyServer,
     /// Who has a certificate of the authorities.
     OfAuthorities,
     /// The same, with the name that was asked for.
@@ -131,11 +131,11 @@ impl Security {
         let mode = mode.or_else(|| variable("PGSSLMODE"));
         let authorities = authorities.or_else(|| variable("PGSSLROOTCERT"));
         let (mode, belief) = match mode.as_deref() {
-            Some("disable") => (SslMode::Disable, Belief::Anyone),
-            None | Some("prefer") => (SslMode::Prefer, Belief::Anyone),
+            Some("disable") => (SslMode::Disable, Belief::AnyServer),
+            None | Some("prefer") => (SslMode::Prefer, Belief::AnyServer),
             // libpq has it so: who names authorities wants them to be asked.
             Some("require") if authorities.is_some() => (SslMode::Require, Belief::OfAuthorities),
-            Some("require") => (SslMode::Require, Belief::Anyone),
+            Some("require") => (SslMode::Require, Belief::AnyServer),
             Some("verify-ca") => (SslMode::Require, Belief::OfAuthorities),
             Some("verify-full") => (SslMode::Require, Belief::OfName),
             Some(_) => return Err(MODES.to_owned()),
@@ -153,7 +153,7 @@ impl Security {
             return Ok(builder.with_root_certificates(self.roots()?).with_no_client_auth());
         }
         let authorities = match self.belief {
-            Belief::Anyone => None,
+            Belief::AnyServer => None,
             _ => Some(
                 WebPkiServerVerifier::builder_with_provider(
                     Arc::new(self.roots()?),
@@ -346,10 +346,10 @@ mod tests {
     #[test]
     fn modes_mean_what_libpq_means() {
         for (words, mode, belief) in [
-            ("", SslMode::Prefer, Belief::Anyone),
-            ("sslmode=disable", SslMode::Disable, Belief::Anyone),
-            ("sslmode=prefer", SslMode::Prefer, Belief::Anyone),
-            ("sslmode=require", SslMode::Require, Belief::Anyone),
+            ("", SslMode::Prefer, Belief::AnyServer),
+            ("sslmode=disable", SslMode::Disable, Belief::AnyServer),
+            ("sslmode=prefer", SslMode::Prefer, Belief::AnyServer),
+            ("sslmode=require", SslMode::Require, Belief::AnyServer),
             ("sslmode=require sslrootcert=f", SslMode::Require, Belief::OfAuthorities),
             ("sslmode=verify-ca", SslMode::Require, Belief::OfAuthorities),
             ("sslmode=verify-full", SslMode::Require, Belief::OfName),

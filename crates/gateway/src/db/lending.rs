@@ -1,6 +1,6 @@
 //! Connections to the database, lent for one transaction each. Of the places in the pool, users have most, what
 //! waits for a language model has a few of its own, and one at least is left for what is about no user: tokens,
-//! spending, health. Each user has at most half of what users have. A transaction that nobody waits for any more
+//! spending, health. Each user has at most half of what users have. A transaction whose caller waits no more
 //! is cancelled, and has its place until it is over.
 
 use crate::db::database::{self, Cancelling};

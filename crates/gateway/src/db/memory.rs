@@ -1,22 +1,16 @@
 //! The client of the database: calls of `memory_*` functions, each in a transaction of its own that says first whose
-//! memory it is about. The statements of chats are here; those of the other ways in stand with them and are run
-//! through this.
+//! memory it is about. The statements stand with the ways in (`queries.rs`) and are run through this.
 
-use crate::chat::extras::Extras;
-pub use crate::chat::turn::{Stored, Turn};
+use crate::db::cause::Cause;
 use crate::db::lending::{Borrower, Lender};
 pub use crate::db::memory_error::MemoryError;
 use crate::db::memory_error::{no_extension, reason};
 use crate::metrics::Metrics;
-use memory_agent_core::prompt::augment::summary_opening;
-use serde_json::Value;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use uuid::Uuid;
 
 /// A turn that no client waits for any more is stored within this time, or not at all.
 pub const LAST_MOMENT: Duration = Duration::from_secs(30);
@@ -33,10 +27,10 @@ macro_rules! who {
                 set_config('client_connection_check_interval', '1s', true)"
     };
 }
-const WHO: &str = who!();
+pub const WHO: &str = who!();
 /// The same, and has a job embed what is stored, so that no chat waits for that. Where nothing is embedded, or no
 /// worker runs, it stays as it is. In the same statement, for each one costs a chat time.
-const WHO_STORES: &str = concat!(
+pub const WHO_STORES: &str = concat!(
     who!(),
     ", (SELECT set_config('memory_agent.embed_on_ingest', 'async', true) \
          WHERE current_setting('memory_agent.embed_on_ingest', true) = 'sync' \
@@ -68,19 +62,6 @@ pub enum End {
     Rollback,
 }
 
-/// What is remembered for a message.
-#[derive(Clone, Debug)]
-pub struct Recalled {
-    /// The user's message with the memories before it.
-    pub text: String,
-    /// The memories, as JSON.
-    pub hits: Value,
-    /// The session whose summary is before it.
-    pub summary_of: Option<String>,
-    /// What [`Memory::state`] says as long as all that holds.
-    pub state: String,
-}
-
 /// An argument and its type.
 pub type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -90,7 +71,7 @@ pub struct Memory {
     lender: Arc<Lender>,
     /// How long a call waits that nothing else is said of.
     pub patience: Duration,
-    metrics: Arc<Metrics>,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Memory {
@@ -147,123 +128,6 @@ impl Memory {
         let rows = self.call("", self.patience, sql, &[]).await?;
         let row = rows.first().ok_or(MemoryError::Unexpected)?;
         Ok((column(row, 0)?, column(row, 1)?))
-    }
-
-    /// What is remembered for the last of these messages. `looking` is used when it is settled what the recall
-    /// sees: what is stored from then on is not part of it.
-    ///
-    /// # Errors
-    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
-    pub async fn augment(
-        &self,
-        user_id: &str,
-        messages: &Value,
-        extras: &Extras,
-        looking: oneshot::Sender<()>,
-    ) -> Result<Recalled, MemoryError> {
-        let started = Instant::now();
-        let augment = "SELECT t.document, t.summary_of, \
-                              memory_state(t.document -> 'memory_hits', t.summary_of, user_id => $3) \
-                         FROM (SELECT a.document, \
-                                      CASE WHEN starts_with(a.document #>> '{messages,-1,content}', $7) \
-                                           THEN $2 END AS summary_of \
-                                 FROM (SELECT memory_augment($1, $2, user_id => $3, top_k => $4::int4, \
-                                                             recency_weight => $5::float4, score_threshold => $6::float4) \
-                                       OFFSET 0) AS a (document)) t";
-        let opening = summary_opening();
-        let params: [Param<'_>; 7] = [
-            (messages, Type::JSONB),
-            (&extras.session_id, Type::TEXT),
-            (&user_id, Type::TEXT),
-            (&extras.top_k, Type::INT4),
-            (&extras.recency_weight, Type::FLOAT4),
-            (&extras.score_threshold, Type::FLOAT4),
-            (&opening, Type::TEXT),
-        ];
-        let times = "SELECT embed, search, rerank, rank FROM memory_recall_times()";
-        let statements: [(&str, &[Param<'_>]); 2] = [(augment, &params), (times, &[])];
-        let looking = Some(looking);
-        let who = (WHO, Borrower::of(user_id));
-        let mut answers = self.run(who, self.patience, &statements, End::Commit, looking).await?;
-        self.metrics.recalls.add(started.elapsed());
-        let times = answers.pop().unwrap_or_default();
-        if let Some(row) = times.first() {
-            for (place, part) in self.metrics.recall_parts.iter().enumerate() {
-                let milliseconds: f64 = column(row, place)?;
-                part.add(Duration::from_secs_f64(milliseconds.max(0.0) / 1000.0));
-            }
-        }
-        let rows = answers.pop().unwrap_or_default();
-        let row = rows.first().ok_or(MemoryError::Unexpected)?;
-        let (mut document, summary_of): (Value, _) = (column(row, 0)?, column(row, 1)?);
-        let last = document.get("messages").and_then(Value::as_array).and_then(|all| all.last());
-        let text = last.and_then(|last| last.get("content")).and_then(Value::as_str);
-        let text = text.ok_or(MemoryError::Unexpected)?.to_owned();
-        let hits = document.get_mut("memory_hits").map(Value::take);
-        let hits = hits.ok_or(MemoryError::Unexpected)?;
-        Ok(Recalled { text, hits, summary_of, state: column(row, 2)? })
-    }
-
-    /// Whether what was remembered still holds: it does as long as this stays the same.
-    ///
-    /// # Errors
-    /// [`MemoryError`]; [`MemoryError::Late`] when patience ends.
-    pub async fn state(&self, user_id: &str, recalled: &Recalled) -> Result<String, MemoryError> {
-        let sql = "SELECT memory_state($1, $2, user_id => $3)";
-        let params: [Param<'_>; 3] = [
-            (&recalled.hits, Type::JSONB),
-            (&recalled.summary_of, Type::TEXT),
-            (&user_id, Type::TEXT),
-        ];
-        let rows = self.call(user_id, self.patience, sql, &params).await?;
-        column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
-    }
-
-    /// Stores a turn unless it is stored. It goes on when the caller stops waiting, for a while.
-    ///
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn store(&self, turn: &Turn) -> Result<Stored, MemoryError> {
-        let started = Instant::now();
-        let (store, stored) = turn.statement();
-        let (who, statements) = ((WHO_STORES, Borrower::of(&turn.user_id)), [(store, &stored[..])]);
-        let mut answers = self.run(who, LAST_MOMENT, &statements, End::Commit, None).await?;
-        self.metrics.stores.add(started.elapsed());
-        let stored = Stored::read(&answers.pop().unwrap_or_default())?;
-        if stored.is_new {
-            self.metrics.stored.add(turn.role, 1);
-        }
-        Ok(stored)
-    }
-
-    /// Stores a turn in the place of another, which is forgotten; both or neither happens.
-    ///
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn replace(&self, old: Uuid, turn: &Turn) -> Result<Stored, MemoryError> {
-        let forget = "SELECT memory_forget($1, 'the request was answered again', user_id => $2)";
-        let forgotten: [Param<'_>; 2] = [(&old, Type::UUID), (&turn.user_id, Type::TEXT)];
-        let (store, stored) = turn.statement();
-        let who = (WHO_STORES, Borrower::of(&turn.user_id));
-        let statements = [(forget, &forgotten[..]), (store, &stored[..])];
-        let mut answers = self.run(who, LAST_MOMENT, &statements, End::Commit, None).await?;
-        Stored::read(&answers.pop().unwrap_or_default())
-    }
-
-    /// Forgets a turn that was stored, and brings back what it took the place of.
-    ///
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn undo(&self, stored: &Stored, user_id: &str, why: &str) -> Result<(), MemoryError> {
-        let forget = "SELECT memory_forget($1, $2, user_id => $3)";
-        let forgotten: [Param<'_>; 3] =
-            [(&stored.id, Type::UUID), (&why, Type::TEXT), (&user_id, Type::TEXT)];
-        let restore = "SELECT memory_restore(r.id, user_id => $2) FROM unnest($1) r (id)";
-        let restored: [Param<'_>; 2] =
-            [(&stored.replaced, Type::UUID_ARRAY), (&user_id, Type::TEXT)];
-        let statements = [(forget, &forgotten[..]), (restore, &restored[..])];
-        let who = (WHO, Borrower::of(user_id));
-        self.run(who, LAST_MOMENT, &statements, End::Commit, None).await.map(drop)
     }
 
     /// Runs a statement for a user who waits for it, and returns its rows.
@@ -330,7 +194,7 @@ impl Memory {
     /// the argument `user_id`, which every statement about memory has, would contradict it.
     ///
     /// With `looking`, all of them see what was there when that is used.
-    async fn run(
+    pub async fn run(
         &self,
         (who, borrower): (&str, Borrower<'_>),
         patience: Duration,
@@ -372,7 +236,10 @@ impl Memory {
             let outcome = begun.and(named).and_then(|named| rows.map(|rows| (named, rows)));
             let outcome = outcome.and_then(|outcome| ended.map(|()| outcome));
             let missing = match &outcome {
-                Err(error) if error.code() == Some(&SqlState::UNDEFINED_FUNCTION) => {
+                Err(error)
+                    if error.code().map(|code| Cause::of(code.code()))
+                        == Some(Cause::NoFunction) =>
+                {
                     no_extension(client).await
                 }
                 _ => None,

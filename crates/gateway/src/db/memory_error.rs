@@ -1,6 +1,7 @@
 //! Why memory did not do what it was asked: what the driver, the database and the clock say, as the rest of the
 //! gateway knows it.
 
+use crate::db::cause::Cause;
 use crate::db::memory::column;
 use deadpool_postgres::PoolError;
 use std::error::Error;
@@ -45,7 +46,7 @@ pub enum MemoryError {
 const LIMIT: &str = "memory_agent.context_limit";
 
 impl MemoryError {
-    /// For who runs the gateway: with what the server said to a connection, which names hosts, databases and roles.
+    /// For the gateway's operator: with what the server said to a connection, which names hosts, databases and roles.
     pub fn for_operator(&self) -> String {
         match self {
             Self::NoTls(problem) | Self::NoDatabase(problem) => format!("{self}: {problem}"),
@@ -71,16 +72,14 @@ pub struct DatabaseError {
 }
 
 impl DatabaseError {
-    /// Whether it refused what was sent for what that is: a wrong value (22), one in the place of another, or one that
-    /// may not be there (23), or one that is too large (54). Any other refusal would be the same for all.
-    pub fn is_about_what_was_sent(&self) -> bool {
-        ["22", "23", "54"].iter().any(|class| self.code.starts_with(class))
+    pub fn cause(&self) -> Cause {
+        Cause::of(&self.code)
     }
 
     /// What to do, for a person who may read what the database says. What PostgreSQL itself refuses lacks a level.
     pub fn advice(&self) -> Option<&str> {
         const NO_LEVEL: &str = "Grant its role a level: SELECT memory_grant('ROLE').";
-        self.hint.as_deref().or((self.code == "42501").then_some(NO_LEVEL))
+        self.hint.as_deref().or((self.cause() == Cause::NotPermitted).then_some(NO_LEVEL))
     }
 }
 
@@ -113,10 +112,8 @@ fn words(error: &tokio_postgres::Error) -> String {
 
 /// What went wrong on a connection.
 pub fn reason(error: &tokio_postgres::Error) -> MemoryError {
-    /// `query_canceled`, which `statement_timeout` ends in.
-    const CANCELLED: &str = "57014";
     match error.as_db_error() {
-        Some(error) if error.code().code() == CANCELLED => MemoryError::Late,
+        Some(error) if Cause::of(error.code().code()) == Cause::Cancelled => MemoryError::Late,
         Some(error) => MemoryError::Refused(Box::new(DatabaseError {
             code: error.code().code().to_owned(),
             message: error.message().to_owned(),

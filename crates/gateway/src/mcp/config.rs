@@ -8,7 +8,7 @@ use std::path::Path;
 const NAME: &str = "memory";
 
 /// The text for a client. Options are variables of the environment there: arguments of a command are shown to
-/// everybody on a machine, and a token or a password may be among them.
+/// every user of a machine, and a token or a password may be among them.
 pub fn config(
     client: Client,
     program: &Path,

@@ -2,6 +2,7 @@
 
 use super::shapes::{Entry, Event, Found, Kind, Page, Summary};
 use crate::db::memory::{Memory, MemoryError, Param, column};
+use crate::db::place::{AT, Place};
 use memory_agent_core::text::excerpt::excerpts;
 use memory_agent_core::text::tokens::estimate_tokens;
 use memory_agent_core::text::words_sought::Sought;
@@ -61,17 +62,17 @@ pub async fn list(
 ) -> Result<Page, MemoryError> {
     let sql = format!(
         "SELECT {ENTRY}, \
-                to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), {MEMORY_TOKENS} \
-           FROM memory_list(kind => $2, user_id => $1, from_at => $3::timestamptz, from_id => $4, \
-                            \"limit\" => $5::int4) memory_entries \
+                {AT}, id, {MEMORY_TOKENS} \
+           FROM memory_list(kind => $2, user_id => $1, from_at => $3::timestamp AT TIME ZONE 'UTC', \
+                            from_id => $4, \"limit\" => $5::int4) memory_entries \
           ORDER BY memory_entries.created_at DESC, memory_entries.id DESC"
     );
-    let (time, id) = (after.map(|place| &place.time), after.map(|place| place.id));
+    let (at, id) = (after.map(|place| &place.at), after.map(|place| place.id));
     let one_more = limit + 1;
     let params: [Param<'_>; 5] = [
         (&user_id, Type::TEXT),
         (&kind.name(), Type::TEXT),
-        (&time, Type::TEXT),
+        (&at, Type::TEXT),
         (&id, Type::UUID),
         (&one_more, Type::INT4),
     ];
@@ -79,27 +80,11 @@ pub async fn list(
     let is_last = rows.len() <= limit as usize;
     rows.truncate(limit as usize);
     let last = rows.last().filter(|_| !is_last);
-    let next_cursor = last
-        .map(|row| Ok(format!("{}~{}", column::<String>(row, 6)?, column::<String>(row, 0)?)))
-        .transpose()?;
+    let last = last.map(|row| Place::of(row, 6)).transpose()?.flatten();
+    let next_cursor = last.map(|last| last.to_string());
     let mut memories: Vec<Entry> = rows.iter().map(entry).collect::<Result<_, _>>()?;
-    shorten(&mut memories, "", memory_tokens(&rows, 7)?);
+    shorten(&mut memories, "", memory_tokens(&rows, 8)?);
     Ok(Page { memories, next_cursor })
-}
-
-/// The last memory of a page, as `next_cursor` says it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Place {
-    time: String,
-    id: Uuid,
-}
-
-impl Place {
-    /// Reads a cursor. The database reads its time.
-    pub fn read(cursor: &str) -> Option<Self> {
-        let (time, id) = cursor.split_once('~')?;
-        Some(Self { time: time.to_owned(), id: Uuid::parse_str(id).ok()? })
-    }
 }
 
 /// A memory, its metadata, and what happened to it.
@@ -220,19 +205,4 @@ fn passages(texts: &[&str], question: &str, most_tokens: u32) -> Vec<Option<Stri
 
 fn one<'a, T: tokio_postgres::types::FromSql<'a>>(rows: &'a [Row]) -> Result<T, MemoryError> {
     column(rows.first().ok_or(MemoryError::Unexpected)?, 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cursor_is_a_time_and_an_id() {
-        let id = Uuid::nil();
-        let place = Place::read(&format!("2026-11-23T07:00:00.000001Z~{id}"));
-        assert_eq!(place, Some(Place { time: "2026-11-23T07:00:00.000001Z".to_owned(), id }));
-        for cursor in ["", "~", "2026-11-23T07:00:00Z", "2026-11-23T07:00:00Z~1"] {
-            assert_eq!(Place::read(cursor), None, "{cursor}");
-        }
-    }
 }

@@ -3,13 +3,15 @@
 //! of the protocol.
 
 use super::arguments::fitted;
-use super::queries::{self, Place};
+use super::queries;
 use super::shapes::{
     AddMemory, ById, DeleteMemory, Deleted, Document, Found, GetMemory, Hits, ListMemories,
     Results, SearchMemories, Stored, SummarizeText, UpdateMemory, Whole,
 };
 use super::tools::{self, TOOLS};
+use crate::db::cause::Cause;
 use crate::db::memory::{Memory, MemoryError};
+use crate::db::place::Place;
 use crate::log;
 use crate::metrics::Metrics;
 use rmcp::model::{
@@ -252,8 +254,8 @@ fn advice(tool: &str, problem: &Problem) -> String {
         }
         Problem::Memory(error) => error,
     };
-    let code = match error {
-        MemoryError::Refused(said) => said.code.as_str(),
+    let cause = match error {
+        MemoryError::Refused(said) => said.cause(),
         MemoryError::NoDatabase(_) | MemoryError::NoTls(_) | MemoryError::NoExtension(_) => {
             return "Memory cannot be reached. Go on without it, and tell the user that nothing was \
                     remembered or changed."
@@ -269,40 +271,40 @@ fn advice(tool: &str, problem: &Problem) -> String {
             return format!("Memory does not work: {error}. Tell the user, and go on without it.");
         }
     };
-    let said = match (code, tool) {
-        ("42704", _) => NOT_FOUND,
-        ("42809", tools::UPDATE_MEMORY) => {
+    let said = match (cause, tool) {
+        (Cause::Unknown, _) => NOT_FOUND,
+        (Cause::WrongKind, tools::UPDATE_MEMORY) => {
             "This memory is a passage of a document or a row of a table, which cannot be changed here. Add a \
              memory that says what holds now."
         }
-        ("55000", tools::UPDATE_MEMORY) => {
+        (Cause::WrongState, tools::UPDATE_MEMORY) => {
             "This memory was replaced or forgotten. Search for the memory that holds now, or add one."
         }
-        ("22023", tools::SUMMARIZE_TEXT) => {
+        (Cause::Invalid, tools::SUMMARIZE_TEXT) => {
             "text must not be empty, nor longer than about 1 MB; max_tokens is from 16 to 100000; content_type is \
              conversation, journal or document."
         }
-        ("22023", _) => {
+        (Cause::Invalid, _) => {
             "A text is empty or too long. A memory is one statement of a sentence or two."
         }
-        ("22007" | "22008" | "22P02", tools::LIST_MEMORIES) => BAD_CURSOR,
-        ("22021", _) => {
+        (Cause::Unreadable, tools::LIST_MEMORIES) => BAD_CURSOR,
+        (Cause::Character, _) => {
             "A text has a character that no text in memory can have (U+0000): leave it out."
         }
-        ("55000", tools::SUMMARIZE_TEXT) => {
+        (Cause::WrongState, tools::SUMMARIZE_TEXT) => {
             "The memory server has no language model: condense the text yourself. An administrator configures \
              one with memory_agent.llm_base_url."
         }
-        ("58000", tools::SUMMARIZE_TEXT) => {
+        (Cause::System, tools::SUMMARIZE_TEXT) => {
             "The memory server's language model gave no answer: condense the text yourself, or try again later."
         }
-        ("53400", _) => {
+        (Cause::OverQuota, _) => {
             "The user's quota of memory is used up: nothing was stored. Tell the user, who can forget what is not \
              needed any more, or ask an administrator for more."
         }
-        ("25006", _) => "Memory can only be read now: nothing was stored. Tell the user.",
-        ("40001" | "40P01", _) => "Something else changed this memory at the same time: try again.",
-        ("42501", _) => {
+        (Cause::ReadOnly, _) => "Memory can only be read now: nothing was stored. Tell the user.",
+        (Cause::Concurrent, _) => "Something else changed this memory at the same time: try again.",
+        (Cause::NotPermitted, _) => {
             "The server may not do this: tell the user that the database role of memory-agent needs the level \
              user, which memory_grant gives."
         }

@@ -295,7 +295,7 @@ fn title(text: &str) -> String {
     }
 }
 
-/// A name for citations. Memories have no page that everybody could open.
+/// A name for citations. Memories have no page that every reader could open.
 fn url(id: &str) -> String {
     format!("urn:uuid:{id}")
 }

@@ -6,6 +6,7 @@ mod page_ends;
 mod queries;
 mod request;
 
+use crate::db::cause::Cause;
 use crate::db::memory::MemoryError;
 use crate::gateway::{Gateway, Permit};
 use crate::people::authentication::Person;
@@ -121,19 +122,18 @@ fn no_memory() -> Refusal {
 
 /// What a failure of the database is for the client.
 fn failed(error: &MemoryError) -> Refusal {
-    match error {
+    let MemoryError::Refused(said) = error else { return Refusal::no_memory(error.to_string()) };
+    match said.cause() {
         // It was replaced or forgotten.
-        MemoryError::Refused(said) if said.code == "55000" => no_memory(),
-        MemoryError::Refused(said) if said.code == "42809" => Refusal::invalid(
+        Cause::WrongState => no_memory(),
+        Cause::WrongKind => Refusal::invalid(
             "this memory is a passage of a document or a row of a table, which cannot be changed here",
         ),
-        MemoryError::Refused(said) if said.code == "53400" => Refusal::over_quota(),
-        MemoryError::Refused(said)
-            if ["22", "54"].iter().any(|class| said.code.starts_with(class)) =>
-        {
+        Cause::OverQuota => Refusal::over_quota(),
+        cause if cause.is_an_argument() => {
             Refusal::invalid(format!("the database refused an argument: SQLSTATE {}", said.code))
         }
-        other => Refusal::no_memory(other.to_string()),
+        _ => Refusal::no_memory(error.to_string()),
     }
 }
 
@@ -167,7 +167,7 @@ async fn add(mut call: Call) -> Result<String, Refusal> {
     }
     let added = queries::add(&call, &scope, &texts, infers, at, expires.as_deref()).await;
     added.map_err(|error| match error {
-        MemoryError::Refused(said) if said.code == "55000" => Refusal::invalid(
+        MemoryError::Refused(said) if said.cause() == Cause::WrongState => Refusal::invalid(
             "facts can only be inferred with an LLM, and the database has none: send infer = false",
         ),
         other => failed(&other),

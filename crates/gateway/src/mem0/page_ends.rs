@@ -2,19 +2,16 @@
 //! one goes on where the last one ended: it costs what the first one does, and what was added or deleted
 //! meanwhile neither repeats memories nor skips any.
 
+use crate::db::place::Place;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
 /// A place that no client goes on from is forgotten after this time.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// Places that are remembered at most.
 const MANY: usize = 10_000;
-
-/// The time and the id of a memory, after which a list goes on.
-pub type Place = (String, Uuid);
 
 /// Which page of which list: a hash of what decides that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +74,8 @@ mod tests {
     #[test]
     fn places_are_remembered_for_a_while_and_not_without_end() {
         let (ends, now) = (PageEnds::default(), Instant::now());
-        let place = ("2026-01-01T00:00:00Z".to_owned(), Uuid::nil());
+        let place =
+            Place::read("2026-01-01T00:00:00_00000000-0000-0000-0000-000000000000").unwrap();
         let page = |number| Page::of("a list", number);
         ends.remember("bob", page(0), place.clone(), now);
         for number in 0..20_000 {

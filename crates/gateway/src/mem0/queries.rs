@@ -1,9 +1,10 @@
 //! What mem0's routes ask of memory: one statement each. The database makes the JSON that goes to the client.
 
 use super::Call;
-use super::page_ends::{self, Place};
+use super::page_ends;
 use super::request::Scope;
 use crate::db::memory::{MemoryError, Param, column};
+use crate::db::place::{AT, Place};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio_postgres::Row;
@@ -44,8 +45,8 @@ const NEXT: &str = "SELECT e.*, ($4::jsonb IS NULL OR e.entry_metadata @> $4) \
                            AND ($5::text IS NULL OR e.created_at >= $5::timestamptz) \
                            AND ($6::text IS NULL OR e.created_at < $6::timestamptz) AS fits \
                       FROM memory_list(kind => 'fact', user_id => $1, own_only => true, agent_id => $2, \
-                                       session_id => $3, \"limit\" => $7::int4, from_at => $8::timestamptz, \
-                                       from_id => $9) e";
+                                       session_id => $3, \"limit\" => $7::int4, \
+                                       from_at => $8::timestamp AT TIME ZONE 'UTC', from_id => $9) e";
 
 /// The user's fact `e` with the id $2, or what has become of that.
 const OF_ID: &str = "FROM memory_list(user_id => $1, own_only => true, id => \
@@ -54,9 +55,6 @@ const OF_ID: &str = "FROM memory_list(user_id => $1, own_only => true, id => \
                               h(at, op, actor, reason, content, entry, job_id, seq, n) \
                         WHERE h.entry IS NOT NULL ORDER BY h.n DESC LIMIT 1), $2)) e \
       WHERE e.kind = 'fact' AND coalesce(e.expires_at > now(), true)";
-
-/// When `e` was made, as [`NEXT`] reads it.
-const AT: &str = "to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{}' || 'Z'";
 
 impl Scope {
     fn params<'a>(&'a self, user_id: &'a String) -> [Param<'a>; 6] {
@@ -84,7 +82,7 @@ impl Scope {
                   last AS (SELECT {AT} AS at, e.id FROM e ORDER BY e.created_at, e.id LIMIT 1) \
              SELECT (SELECT count(*) FROM e) = $7, (SELECT l.at FROM last l), (SELECT l.id FROM last l), {sql}"
         );
-        let (at, id) = (after.map(|place| &place.0), after.map(|place| place.1));
+        let (at, id) = (after.map(|place| &place.at), after.map(|place| place.id));
         let mut params = self.params(&call.person.user_id).to_vec();
         let from: [Param<'_>; 3] = [(&most, Type::INT4), (&at, Type::TEXT), (&id, Type::UUID)];
         params.extend(from);
@@ -92,7 +90,7 @@ impl Scope {
         let row = call.rows(&sql, &params).await?.into_iter().next();
         let row = row.ok_or(MemoryError::Unexpected)?;
         let is_full: bool = column(&row, 0)?;
-        let last = place(&row, 1)?.filter(|_| is_full);
+        let last = Place::of(&row, 1)?.filter(|_| is_full);
         Ok((row, last))
     }
 }
@@ -163,12 +161,6 @@ pub async fn add(
     call.text(&sql, &params).await?.ok_or(MemoryError::Unexpected)
 }
 
-/// The place in two columns; `None` where there is none.
-fn place(row: &Row, at: usize) -> Result<Option<Place>, MemoryError> {
-    let (time, id): (Option<String>, Option<Uuid>) = (column(row, at)?, column(row, at + 1)?);
-    Ok(time.zip(id))
-}
-
 /// A page. It goes on where the one before it ended; where that is not known, it is found by going through all
 /// before it. How many memories there are is known on the last one.
 pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, MemoryError> {
@@ -197,7 +189,7 @@ pub async fn list(call: &Call, scope: &Scope, page: Page) -> Result<String, Memo
         let more: [Param<'_>; 2] = [(&skipped, Type::INT8), (&wanted, Type::INT8)];
         let (row, next) = scope.next(call, (&shown, &more), most, after.as_ref()).await?;
         results.append(&mut column(&row, 4)?);
-        last = place(&row, 5)?.or(last);
+        last = Place::of(&row, 5)?.or(last);
         seen += column::<i64>(&row, 3)?;
         (after, is_first) = (next, false);
         if seen > before.saturating_add(page.size) || after.is_none() {

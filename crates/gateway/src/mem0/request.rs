@@ -247,7 +247,7 @@ impl Scope {
     }
 }
 
-/// Sets what was not set, or the same again: two values at once match nothing, which nobody means.
+/// Sets what was not set, or the same again: two values at once match nothing, which no client means.
 fn set<T: PartialEq>(place: &mut Option<T>, value: T, name: &str) -> Result<(), Refusal> {
     if place.as_ref().is_some_and(|set| *set != value) {
         return Err(Refusal::invalid(format!("{name} is there twice")));

@@ -1,4 +1,4 @@
-//! Background work: what waits and what failed of the user's, in words; and for who runs the server, what runs on it
+//! Background work: what waits and what failed of the user's, in words; and for the operator, what runs on it
 //! and what language models took.
 
 use super::frame::{Here, form_token};

@@ -200,7 +200,7 @@ fn nothing(chosen: &Chosen, has_more: bool) -> Markup {
         return parts::empty("No facts yet.", "Nothing was known at that time.");
     }
     if chosen.unverified {
-        return parts::empty("Nothing was set aside.", "A fact that nobody said would be here.");
+        return parts::empty("Nothing was set aside.", "A fact that was not said would be here.");
     }
     if chosen.narrows() {
         return parts::empty("No fact fits.", "Try fewer words, or clear what you have chosen.");

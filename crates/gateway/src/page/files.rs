@@ -188,7 +188,7 @@ pub async fn import(mut asked: Asked) -> Result<Answer, Trouble> {
     Ok(Answer::Page(Here::Files, "Your data".to_owned(), body(&asked, &counts, Some(report))))
 }
 
-/// Nobody is told how far an import has come that has ended, also where its browser left.
+/// The user is not told how far an import has come that has ended, also where its browser left.
 struct Ending<'a>(&'a Asked);
 
 impl Drop for Ending<'_> {

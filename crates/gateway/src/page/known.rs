@@ -2,11 +2,12 @@
 //! by words and by meaning, not verified, or those that held at a time. A page reads a bounded number of facts,
 //! however many there are.
 
-use super::parts::{self, moment, place, read_place};
+use super::parts;
 use super::request::{Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry};
 use super::uploads::Fields;
 use crate::db::memory::Param;
+use crate::db::place::{Place, moment, written};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_postgres::types::Type;
@@ -194,7 +195,7 @@ struct Page {
 /// A page of the facts of today.
 async fn by_time(asked: &Asked, chosen: &Chosen) -> Result<Known, Trouble> {
     let from = asked.query.get("from").map(|from| {
-        read_place(from).ok_or_else(|| Trouble::invalid("This is not a page of facts."))
+        Place::read(from).ok_or_else(|| Trouble::invalid("This is not a page of facts."))
     });
     let from = from.transpose()?;
     let is_oldest_first = chosen.sort == Sort::Oldest;
@@ -216,7 +217,7 @@ async fn by_time(asked: &Asked, chosen: &Chosen) -> Result<Known, Trouble> {
              'choices', {choices})"
     );
     let (user, read, limit) = (asked.user_id(), read + 1, PAGE as i64 + 1);
-    let (at, id) = (from.map(|from| from.0), from.map(|from| from.1));
+    let (at, id) = (from.as_ref().map(|from| &from.at), from.as_ref().map(|from| from.id));
     let params: [Param<'_>; 11] = [
         (&user, Type::TEXT),
         (&chosen.session, Type::TEXT),
@@ -236,10 +237,10 @@ async fn by_time(asked: &Asked, chosen: &Chosen) -> Result<Known, Trouble> {
     let has_more = facts.len() > PAGE;
     // Oldest first a page begins at its place, newest first after it.
     let next = match (has_more, is_oldest_first) {
-        (true, true) => facts.get(PAGE).map(|fact| place(&fact.created_at, &fact.id)),
-        (true, false) => facts.get(PAGE - 1).map(|fact| place(&fact.created_at, &fact.id)),
-        (false, true) => beyond.map(|(at, id)| place(&at, &id)),
-        (false, false) => last.filter(|_| seen >= read).map(|(at, id)| place(&at, &id)),
+        (true, true) => facts.get(PAGE).map(|fact| written(&fact.created_at, &fact.id)),
+        (true, false) => facts.get(PAGE - 1).map(|fact| written(&fact.created_at, &fact.id)),
+        (false, true) => beyond.map(|(at, id)| written(&at, id)),
+        (false, false) => last.filter(|_| seen >= read).map(|(at, id)| written(&at, id)),
     };
     facts.truncate(PAGE);
     let of = is_first.then_some((seen.min(read - 1), seen >= read));

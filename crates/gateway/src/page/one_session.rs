@@ -7,6 +7,7 @@ use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, COLUMNS, Entry};
 use super::sessions::{SESSION, Session, about};
 use crate::db::memory::Param;
+use crate::db::place::{Place, written};
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio_postgres::types::Type;
@@ -83,14 +84,14 @@ struct Turns {
 
 /// The latest turns; those before one, which are the ones just before it; or those from one on.
 async fn turns(asked: &Asked, session_id: &str, agent_id: &str) -> Result<Turns, Trouble> {
-    let place = |name: &str| asked.query.get(name).and_then(parts::read_place);
+    let place = |name: &str| asked.query.get(name).and_then(Place::read);
     let (from, before) = (place("from"), place("before"));
     let shown = match from {
-        Some(from) => some_turns(asked, session_id, agent_id, Some(from), Order::Onward).await?,
-        None => some_turns(asked, session_id, agent_id, before, Order::Back).await?,
+        Some(_) => some_turns(asked, session_id, agent_id, from.as_ref(), Order::Onward).await?,
+        None => some_turns(asked, session_id, agent_id, before.as_ref(), Order::Back).await?,
     };
     let has_more = shown.len() > TURNS;
-    let at = |entry: &Entry| parts::place(&entry.created_at, &entry.id);
+    let at = |entry: &Entry| written(&entry.created_at, &entry.id);
     if from.is_none() {
         let shown: Vec<Entry> = shown.into_iter().take(TURNS).rev().collect();
         let earlier = shown.first().filter(|_| has_more).map(at);
@@ -98,9 +99,9 @@ async fn turns(asked: &Asked, session_id: &str, agent_id: &str) -> Result<Turns,
         return Ok(Turns { shown, earlier, later });
     }
     let first = shown.first().map(at);
-    let back = match first.as_deref().and_then(parts::read_place) {
+    let back = match first.as_deref().and_then(Place::read) {
         Some(first) => {
-            some_turns(asked, session_id, agent_id, Some(first), Order::Back).await?.is_empty()
+            some_turns(asked, session_id, agent_id, Some(&first), Order::Back).await?.is_empty()
         }
         None => true,
     };
@@ -121,7 +122,7 @@ async fn some_turns(
     asked: &Asked,
     session_id: &str,
     agent_id: &str,
-    at: Option<(&str, uuid::Uuid)>,
+    at: Option<&Place>,
     order: Order,
 ) -> Result<Vec<Entry>, Trouble> {
     let (is_onward, order) = match order {
@@ -134,7 +135,7 @@ async fn some_turns(
              from_id => $5, \"limit\" => $6::int4, oldest_first => $7) e ORDER BY {order}) f"
     );
     let user = asked.user_id();
-    let (at, id, limit) = (at.map(|at| at.0), at.map(|at| at.1), TURNS as i32 + 1);
+    let (at, id, limit) = (at.map(|at| &at.at), at.map(|at| at.id), TURNS as i32 + 1);
     let params: [Param<'_>; 7] = [
         (&user, Type::TEXT),
         (&session_id, Type::TEXT),

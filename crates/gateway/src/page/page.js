@@ -155,7 +155,7 @@ async function send(form, button) {
 }
 
 let countdown;
-/** Takes the notice away after its seconds, unless somebody is at it. */
+/** Takes the notice away after its seconds, unless the user is at it. */
 function expire(notice) {
   clearTimeout(countdown);
   const seconds = Number(notice.dataset.for || 10);

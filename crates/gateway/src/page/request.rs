@@ -5,6 +5,7 @@ use super::frame::{self, Here};
 use super::uploads::{self, Fields, Upload};
 use super::visits::{self, Cookie};
 use super::{Page, ROOT};
+use crate::db::cause::Cause;
 use crate::db::memory::{End, MemoryError, Param};
 use crate::gateway::Permit;
 use crate::people::admins::Admins;
@@ -201,19 +202,22 @@ impl From<Refusal> for Trouble {
 impl From<&MemoryError> for Trouble {
     fn from(error: &MemoryError) -> Self {
         let MemoryError::Refused(said) = error else {
-            let hint =
-                "Nothing is lost. Try again in a moment; whoever runs the database can see why.";
+            let hint = "Nothing is lost. Try again in a moment; the administrator can see why.";
             let message = sentence(&error.to_string());
             let trouble = Self::new(StatusCode::SERVICE_UNAVAILABLE, message);
             return Self { hint: Some(hint.to_owned()), ..trouble };
         };
-        let status = match said.code.as_str() {
-            "42704" => StatusCode::NOT_FOUND,
-            "42501" => StatusCode::FORBIDDEN,
-            "23505" | "25006" | "42710" | "42809" | "53400" | "55000" => StatusCode::CONFLICT,
-            _ if said.is_about_what_was_sent() => StatusCode::BAD_REQUEST,
-            code => {
-                let message = format!("The database could not do this: SQLSTATE {code}.");
+        let status = match said.cause() {
+            Cause::Unknown => StatusCode::NOT_FOUND,
+            Cause::NotPermitted => StatusCode::FORBIDDEN,
+            Cause::Exists
+            | Cause::ReadOnly
+            | Cause::WrongKind
+            | Cause::OverQuota
+            | Cause::WrongState => StatusCode::CONFLICT,
+            cause if cause.is_about_what_was_sent() => StatusCode::BAD_REQUEST,
+            _ => {
+                let message = format!("The database could not do this: SQLSTATE {}.", said.code);
                 return Self::new(StatusCode::INTERNAL_SERVER_ERROR, message);
             }
         };

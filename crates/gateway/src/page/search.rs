@@ -10,6 +10,7 @@ use super::request::{Answer, Asked, Trouble};
 use super::rows::{self, Entry};
 use super::verdict::{Verdict, normal, percent, quoted, shared_words};
 use crate::db::memory::Param;
+use crate::db::place::moment;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -65,8 +66,7 @@ pub async fn show(asked: Asked) -> Result<Answer, Trouble> {
     let question = asked.query.get("q");
     let session = asked.query.get("session");
     let as_of = asked.query.get("as_of").map(|at| {
-        parts::moment(at)
-            .ok_or_else(|| Trouble::invalid("This is not a time: write 2026-01-31T10:00."))
+        moment(at).ok_or_else(|| Trouble::invalid("This is not a time: write 2026-01-31T10:00."))
     });
     let as_of = as_of.transpose()?;
     let top_k = asked.query.get("top").and_then(|top| top.parse().ok());

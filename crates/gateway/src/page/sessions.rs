@@ -6,6 +6,7 @@ use super::parts::{self, beginning, count, encoded, session_path};
 use super::request::{Answer, Asked, Trouble};
 use super::rows;
 use crate::db::memory::Param;
+use crate::db::place::moment;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio_postgres::types::Type;
@@ -113,7 +114,7 @@ pub async fn list(asked: Asked) -> Result<Answer, Trouble> {
 
 /// A page of all sessions, and one more if there is one.
 async fn latest(asked: &Asked) -> Result<Vec<Session>, Trouble> {
-    let at = asked.query.get("from").and_then(parts::moment);
+    let at = asked.query.get("from").and_then(moment);
     let (session, agent) = (asked.query.get("session"), asked.query.get("agent"));
     let sql = format!(
         "WITH shown AS MATERIALIZED ( \

@@ -81,7 +81,7 @@ pub fn may_have_files(headers: &HeaderMap) -> bool {
 pub type TakeRoom = Box<dyn FnMut(usize) -> Result<(), Trouble> + Send>;
 
 /// Reads the body of a form. Files take room; what `take_room` keeps it by lasts until all are unpacked, though
-/// nobody may wait for that.
+/// the browser may have left.
 ///
 /// # Errors
 /// It is invalid, or there is no room for its files.

@@ -2,7 +2,7 @@
 //! and for tokens of users who were named on the command line. Everything else goes through the gateway's
 //! connection, whose role cannot see it.
 
-use crate::db::memory::{Memory, MemoryError, column};
+use crate::db::memory::{Memory, MemoryError};
 use crate::log;
 use crate::metrics::Metrics;
 use crate::people::authentication::Person;
@@ -21,15 +21,6 @@ pub struct Admins {
     users: Vec<String>,
 }
 
-/// What was spent today (UTC), in tokens of language models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpentToday {
-    /// Of the gateway's key, by all callers.
-    pub by_callers: i64,
-    /// Of the database's endpoints, for facts and summaries.
-    pub by_endpoints: i64,
-}
-
 impl Admins {
     /// # Errors
     /// What is wrong with the connection string; that its role is no administrator. A database that
@@ -43,7 +34,7 @@ impl Admins {
         let memory = Memory::new(database, CONNECTIONS, patience, metrics)
             .map_err(|problem| format!("--admin-database: {problem}"))?;
         let admins = Self { memory, users };
-        match admins.spent_today(START).await {
+        match admins.memory.spent_today(START).await {
             Ok(_) => {}
             Err(MemoryError::Refused(said)) => {
                 let code = &said.code;
@@ -63,15 +54,5 @@ impl Admins {
     /// Whether this is one of them.
     pub fn include(&self, person: &Person) -> bool {
         self.users.contains(&person.user_id)
-    }
-
-    /// # Errors
-    /// [`MemoryError`].
-    pub async fn spent_today(&self, patience: Duration) -> Result<SpentToday, MemoryError> {
-        let sql = "SELECT memory_spent_today(), \
-                          (SELECT coalesce(sum(e.tokens_today), 0)::int8 FROM memory_list_endpoints() e)";
-        let rows = self.memory.call("", patience, sql, &[]).await?;
-        let row = rows.first().ok_or(MemoryError::Unexpected)?;
-        Ok(SpentToday { by_callers: column(row, 0)?, by_endpoints: column(row, 1)? })
     }
 }

@@ -23,7 +23,7 @@ pub const TOKEN_HEADER: &str = "x-memory-token";
 /// The header in which a service names the user that it acts for.
 const USER_HEADER: &str = "x-memory-user";
 /// Whose the memory is that all users share: no user's id.
-const EVERYBODY: &str = "*";
+const SHARED: &str = "*";
 /// Where Anthropic's and mem0's clients send their key.
 const KEY_HEADER: &str = "x-api-key";
 /// How every token of `memory_create_token` begins.
@@ -64,7 +64,7 @@ impl Person {
         let Some(named) = header.or(named).filter(|named| !named.is_empty()) else {
             return Ok(self);
         };
-        if named == EVERYBODY {
+        if named == SHARED {
             return Err(Refusal::invalid("the named user is '*', which is no user"));
         }
         ids::check(named)
@@ -78,7 +78,7 @@ impl Person {
 pub enum Authenticator {
     /// One person, on this machine only.
     One(Person),
-    /// Everybody shows a token.
+    /// Every caller shows a token.
     Tokens(Box<Tokens>),
 }
 
@@ -102,7 +102,7 @@ impl Authenticator {
         Self::One(Person { user_id, caller: [0; 32], names_users: false })
     }
 
-    /// For everybody who has a token.
+    /// For every caller who has a token.
     pub fn with_tokens(metrics: Arc<Metrics>, jwt: Option<Jwt>, proxies: Vec<IpAddr>) -> Self {
         let wrong = Rates::new(WRONG_PER_MINUTE);
         let known = Mutex::new(HashMap::new());

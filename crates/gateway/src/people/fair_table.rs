@@ -1,5 +1,5 @@
-//! A table of so many entries, or of entries of so many bytes, that nobody fills at the cost of others: where there is
-//! no room, who has the most loses the entry that was used longest ago.
+//! A table of so many entries, or of entries of so many bytes, that no owner fills at the cost of others: where there
+//! is no room, the owner who has the most loses the entry that was used longest ago.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

@@ -303,7 +303,7 @@ mod tests {
             None
         );
         assert_eq!(secret.user(SIGNED, now()), None);
-        // The public key, which everybody knows, as a secret.
+        // The public key, which attackers know, as a secret.
         for known in [
             MODULUS.as_bytes().to_vec(),
             keys().into_bytes(),

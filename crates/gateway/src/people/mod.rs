@@ -2,9 +2,9 @@
 
 pub mod admins;
 pub mod authentication;
-pub mod callers;
 pub mod fair_table;
 pub mod jwt;
+pub mod queries;
 pub mod rates;
 pub mod secret;
 pub mod shares;

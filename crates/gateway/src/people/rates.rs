@@ -92,7 +92,7 @@ mod tests {
         assert!(rates.take("a", later).is_err());
         rates.give_back(&"a");
         assert_eq!(rates.take("a", later), Ok(()));
-        rates.give_back(&"nobody");
+        rates.give_back(&"unknown");
         assert_eq!(Rates::new(0).take("a", start), Ok(()));
     }
 

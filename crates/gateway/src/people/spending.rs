@@ -83,7 +83,7 @@ impl Guess {
     }
 
     /// What a call took of which the upstream said so much, whose answer said so many bytes. Of an answer that
-    /// broke off nobody knows how much more there was, and what was thought before it.
+    /// broke off it is not known how much more there was, and what was thought before it.
     pub fn took(&self, usage: Option<Usage>, said: usize, is_over: bool) -> i64 {
         let said = i64::try_from(said.div_ceil(BYTES_PER_TOKEN)).unwrap_or(i64::MAX / 2);
         let said = self.prompt + said;

@@ -3,12 +3,14 @@
 use super::{PATIENCE_WITH_MANY, memory_of, plain, say};
 use crate::args::Export;
 use crate::db::memory::{Memory, MemoryError, Param, column};
+use crate::db::place::{AT, Place};
 use crate::screen;
 use serde_json::Value;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -95,29 +97,29 @@ async fn all(
     }
 }
 
-/// The time and the id of a memory.
-type Place = (String, Uuid);
-
 async fn page(
     memory: &Memory,
     user: &str,
     from: Option<&Place>,
 ) -> Result<Vec<(Value, Place)>, MemoryError> {
-    let sql = "SELECT jsonb_strip_nulls(jsonb_build_object( \
-                          'memory_agent', 1, 'id', e.id, 'kind', e.kind, 'role', e.role, \
-                          'content', e.content, 'session_id', e.session_id, 'agent_id', e.agent_id, \
-                          'created_at', to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{}' || 'Z', \
-                          'expires_at', to_jsonb(e.expires_at AT TIME ZONE 'UTC') #>> '{}' || 'Z', \
-                          'markers', e.markers, 'fact_key', e.fact_key, 'confidence', e.confidence, \
-                          'source_ids', e.source_ids, 'is_active', e.is_active)) \
-                      || jsonb_build_object('metadata', e.entry_metadata), \
-                  to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{}' || 'Z', e.id \
-             FROM memory_list(user_id => $1, own_only => true, oldest_first => true, \"limit\" => $4::int4, \
-                              from_at => $2::timestamptz, from_id => $3) e \
-            ORDER BY e.created_at, e.id";
-    let (time, id) = (from.map(|place| &place.0), from.map(|place| place.1));
+    let sql = format!(
+        "SELECT jsonb_strip_nulls(jsonb_build_object( \
+                        'memory_agent', 1, 'id', e.id, 'kind', e.kind, 'role', e.role, \
+                        'content', e.content, 'session_id', e.session_id, 'agent_id', e.agent_id, \
+                        'created_at', to_jsonb(e.created_at AT TIME ZONE 'UTC') #>> '{{}}' || 'Z', \
+                        'expires_at', to_jsonb(e.expires_at AT TIME ZONE 'UTC') #>> '{{}}' || 'Z', \
+                        'markers', e.markers, 'fact_key', e.fact_key, 'confidence', e.confidence, \
+                        'source_ids', e.source_ids, 'is_active', e.is_active)) \
+                    || jsonb_build_object('metadata', e.entry_metadata), \
+                {AT}, e.id \
+           FROM memory_list(user_id => $1, own_only => true, oldest_first => true, \"limit\" => $4::int4, \
+                            from_at => $2::timestamp AT TIME ZONE 'UTC', from_id => $3) e \
+          ORDER BY e.created_at, e.id"
+    );
+    let (at, id) = (from.map(|place| &place.at), from.map(|place| place.id));
     let params: [Param<'_>; 4] =
-        [(&user, Type::TEXT), (&time, Type::TEXT), (&id, Type::UUID), (&PAGE, Type::INT4)];
-    let rows = memory.call(user, PATIENCE_WITH_MANY, sql, &params).await?;
-    rows.iter().map(|row| Ok((column(row, 0)?, (column(row, 1)?, column(row, 2)?)))).collect()
+        [(&user, Type::TEXT), (&at, Type::TEXT), (&id, Type::UUID), (&PAGE, Type::INT4)];
+    let rows = memory.call(user, PATIENCE_WITH_MANY, &sql, &params).await?;
+    let place = |row: &Row| Ok(Place { at: column(row, 1)?, id: column(row, 2)? });
+    rows.iter().map(|row| Ok((column(row, 0)?, place(row)?))).collect()
 }

@@ -62,7 +62,7 @@ pub async fn import(options: Import) -> Result<bool, String> {
     })
 }
 
-/// Reads all files into the channel, until nobody takes anything from it.
+/// Reads all files into the channel, until the receiver is gone.
 fn read_all(options: Import, counter: &Arc<AtomicU64>, pieces: &mpsc::Sender<Piece>) {
     let Import { format, mut from_user, extract: extracts, files, .. } = options;
     let (are_many, is_given) = (files.len() > 1, from_user.is_some());
@@ -245,5 +245,5 @@ fn rounded(number: u64) -> u64 {
 
 /// Whether the database refused a memory for what it is.
 fn is_about_one(error: &MemoryError) -> bool {
-    matches!(error, MemoryError::Refused(said) if said.is_about_what_was_sent())
+    matches!(error, MemoryError::Refused(said) if said.cause().is_about_what_was_sent())
 }

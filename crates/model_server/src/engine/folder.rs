@@ -1,5 +1,5 @@
-//! The files of a model's folder: what tells them from those that were there before, and how they are read. Whoever
-//! put a folder there may have put anything into it: links to devices, pipes that nobody writes to, files of holes.
+//! The files of a model's folder: what tells them from those that were there before, and how they are read. The
+//! administrator of the folder may have put anything into it: links to devices, pipes without a writer, files of holes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ pub(crate) const MAX_LAYER_BYTES: u64 = 256 << 20;
 /// Most bytes of a graph: a message of Protocol Buffers has no more.
 pub(crate) const MAX_GRAPH_BYTES: u64 = (2 << 30) - 1;
 
-/// Opens a regular file of at most `max` bytes, without waiting for anybody.
+/// Opens a regular file of at most `max` bytes, without waiting for a writer.
 ///
 /// # Errors
 /// Those of the operating system, and that it is something else or larger.
@@ -63,7 +63,7 @@ fn list(directory: &Path, depth: usize, files: &mut Vec<String>) {
             list(&path, depth - 1, files);
         } else if metadata.is_file() {
             let (inode, bytes) = (metadata.ino(), metadata.len());
-            // The time of the last change, unlike that of the last write, is nobody's to set.
+            // The time of the last change, unlike that of the last write, cannot be set by a program.
             let (seconds, nanoseconds) = (metadata.ctime(), metadata.ctime_nsec());
             let name = path.display();
             files.push(format!("{name} {inode} {bytes} {seconds}.{nanoseconds}"));

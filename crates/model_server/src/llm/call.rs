@@ -312,7 +312,7 @@ impl<'a> EndpointClient<'a> {
         }
     }
 
-    /// A message that names the endpoint by its model: its address is not for everybody.
+    /// A message that names the endpoint by its model: its address is not for every user.
     fn say(&self, text: &str) -> String {
         self.clean(&format!("the endpoint of \"{}\": {text}", self.settings.model))
     }

@@ -312,7 +312,7 @@ impl Attempt {
     /// for now.
     ///
     /// * `label`: the failure without any text from outside, which may quote what a caller sent:
-    ///   it is shown to everybody who uses the endpoint.
+    ///   it is shown to all users of the endpoint.
     pub fn failure(self, label: &str) -> Option<u64> {
         self.failed(label, Breaker::failure)
     }

@@ -160,7 +160,7 @@ fn a_failure_is_the_requests_own_if_another_is_answered_after_it() {
     for _ in 0..20 {
         let failed = state.begin(0).unwrap();
         let since = state.evidence();
-        assert_eq!(state.blame(since), None, "nobody was answered since");
+        assert_eq!(state.blame(since), None, "no request was answered since");
         state.begin(0).unwrap().success();
         assert_eq!(state.blame(since), Some(Blame::Request));
         drop(failed);

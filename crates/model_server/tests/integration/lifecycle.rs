@@ -94,7 +94,7 @@ fn dies_with_its_parent_even_if_the_pipe_stays_open() {
     shell.wait().unwrap();
     let process = format!("/proc/{}/stat", status.pid);
     wait_until("the server is gone", || match std::fs::read_to_string(&process) {
-        // In a container nobody may collect the orphan: then it stays as a zombie.
+        // In a container there may be no process that collects the orphan: then it stays as a zombie.
         Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
         Err(_) => true,
     });
@@ -170,7 +170,7 @@ fn a_preloaded_model_that_nobody_asks_for_makes_room_for_another_of_its_kind() {
     assert!(!loaded().contains(&default.directory), "{:?}", loaded());
     assert_eq!(loaded().len(), 2, "the reranker stays: {:?}", loaded());
 
-    // Once somebody asks for it, it stays as well.
+    // Once a client asks for it, it stays as well.
     client.call(&Request::Describe { model: default.clone() }).unwrap();
     client.call(&Request::Describe { model: used }).unwrap();
     assert_eq!(loaded().len(), 3, "{:?}", loaded());

@@ -114,7 +114,7 @@ fn answers_that_stay_bad_are_given_up_after_one_correction() {
     }
 }
 
-/// "It is empty" in a list of jobs tells nobody that it was the model.
+/// "It is empty" in a list of jobs does not tell the user that it was the model.
 #[test]
 fn an_empty_answer_is_told_with_why_it_ended() {
     for (finish, expected) in [

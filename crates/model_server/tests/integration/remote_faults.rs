@@ -71,7 +71,7 @@ fn redirects_are_not_followed() {
     let outcome = server.facts(&stub);
     let failure = failure(&outcome, ChatFailureKind::Unavailable);
     assert!(failure.message.contains("HTTP 307") && failure.message.contains("not followed"));
-    // Where it leads to may be an address that is not for everybody.
+    // Where it leads to may be an address that is not for every user.
     assert!(!failure.message.contains(&target), "{}", failure.message);
     assert_eq!((stub.calls(), other.calls()), (2, 0));
     assert_eq!(server.breaker(), BreakerState::Open);

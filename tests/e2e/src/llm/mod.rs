@@ -255,7 +255,7 @@ impl State {
             }
             Some(Fault::Drip(total)) => http::drip(stream, &response, total),
             _ => {
-                // Whoever has the answer may send the next request at once.
+                // A client that has the answer may send the next request at once.
                 drop(in_flight);
                 let sent = http::write_response(stream, &response);
                 self.answered.fetch_add(1, Ordering::SeqCst);

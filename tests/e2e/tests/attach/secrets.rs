@@ -1,5 +1,5 @@
-//! A primary key may be somebody's address. Jobs tell it to whoever wrote the row and to whoever's memory
-//! it is meant for, and to nobody else.
+//! A primary key may be somebody's address. Jobs tell it to the user who wrote the row and to the user whose
+//! memory it is meant for, and to no other.
 
 use crate::PATIENCE;
 use memory_agent_e2e::memory::{run, value, values};

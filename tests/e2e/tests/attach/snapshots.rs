@@ -84,8 +84,8 @@ fn entries_that_changed_since_the_snapshot() {
     }
 }
 
-/// What is left to a job belongs to whoever wrote it, not to the role that all of them connect as, and not
-/// to whoever's the row was that had the key before.
+/// What is left to a job belongs to the user who wrote it, not to the role that all of them connect as, and
+/// not to the user of the row that had the key before.
 #[test]
 fn rows_left_to_a_job_are_their_writers() {
     let database = shared().database("attach_since_whose");

@@ -57,7 +57,7 @@ fn rows_of_their_writers() {
         &mut stranger,
         "SET memory_agent.user_id = 'ann'; INSERT INTO jottings VALUES (3, 'as ann?')",
     );
-    // Whoever changes a row leaves it whose it was.
+    // A role that changes a row leaves it whose it was.
     run(&mut stranger, "UPDATE jottings SET body = 'changed' WHERE id = 1");
     assert_eq!(
         remembered(&mut superuser),

@@ -1,6 +1,6 @@
 /* The time of day of the processes it is preloaded into: the machine's, and as many seconds as the file says
  * that CLOCK_OFFSET_FILE names. All of them follow when the file is written. Monotonic clocks are left alone,
- * as they are by whoever sets a machine's clock. (libfaketime does the same, but PostgreSQL 15 starts
+ * as they are by an administrator who sets a machine's clock. (libfaketime does the same, but PostgreSQL 15 starts
  * background workers in a signal handler, out of a select() that libfaketime has wrapped: they would see the
  * machine's time for ever.) */
 #define _GNU_SOURCE

@@ -92,7 +92,7 @@ fn work_that_was_queued_a_year_ahead_is_done_after_the_clock_is_put_back() {
     scene.say_and_wait("I live in Oslo.");
     let spent = "SELECT sum(prompt_tokens + completion_tokens)::int8 FROM memory_llm_calls";
 
-    // Its lease runs out a year early; the answer counts once, whoever got it.
+    // Its lease runs out a year early; the answer counts once, whichever worker got it.
     scene.stub.hold(true);
     scene.say("I like tea.");
     wait_until(PATIENCE, "a call", || scene.stub.in_flight() > 0);

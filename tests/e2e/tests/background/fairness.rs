@@ -1,4 +1,4 @@
-//! One user's work and another's: whatever somebody stores, and however long the models take for it, others
+//! One user's work and another's: whatever a user stores, and however long the models take for it, others
 //! wait for a step or two of it, and never for all of it.
 
 use crate::models::echo;

@@ -5,7 +5,7 @@ use crate::scene::{DATABASE, PATIENCE, Scene};
 use memory_agent_e2e::memory::{run, value};
 use memory_agent_e2e::{expect_error, shared, wait_until};
 
-/// Whoever owns a database may set settings for all its sessions, and the worker's is one of them: it is a
+/// The owner of a database may set settings for all its sessions, and the worker's is one of them: it is a
 /// superuser's, and finds no function of theirs in PostgreSQL's place.
 #[test]
 fn the_owner_of_a_database_does_not_run_code_in_the_worker() {
@@ -55,7 +55,7 @@ fn the_owner_of_a_database_does_not_run_code_in_the_worker() {
     assert_eq!(value::<String>(&mut scene.client, proof, &[]), "");
 }
 
-/// Nobody but superusers may signal the processes of background work, members of pg_signal_backend neither.
+/// Only superusers may signal the processes of background work, members of pg_signal_backend neither.
 #[test]
 fn outsiders_do_not_signal_background_work() {
     let database = shared().database("signals");

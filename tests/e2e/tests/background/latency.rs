@@ -1,4 +1,4 @@
-//! Nobody who stores a turn waits for the LLM, however slow it is.
+//! No client that stores a turn waits for the LLM, however slow it is.
 
 use crate::activity::{say_in_sessions, start, start_with};
 use crate::models::echo;

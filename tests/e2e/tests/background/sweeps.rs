@@ -1,4 +1,4 @@
-//! What is done without anybody asking: entries expire, full windows shrink, inactive rows are deleted,
+//! What is done without a call: entries expire, full windows shrink, inactive rows are deleted,
 //! forgotten turns and abandoned jobs are taken up again.
 
 use crate::activity::start_with;
@@ -34,7 +34,7 @@ fn state(client: &mut Client, id: Uuid) -> String {
     )
 }
 
-/// Nobody calls the extension while the sweep works: the observer only reads tables.
+/// No client calls the extension while the sweep works: the observer only reads tables.
 #[test]
 fn entries_expire() {
     let settings = [OFTEN, ("memory_agent.default_ttl", "1h"), ("memory_agent.llm_base_url", "")];

@@ -36,7 +36,7 @@ fn waiting_ends_with_the_jobs_of_whom_it_is_about() {
     );
     let mut alice = user_session(&mut scene, "app_alice", "alice");
     let mut bob = user_session(&mut scene, "app_bob", "bob");
-    // Administrators wait for everybody, others for themselves.
+    // Administrators wait for all users, others for themselves.
     assert!(!waits(&mut scene.client, "'50 ms'"));
     assert!(waits(&mut scene.client, "'50 ms', user_id => 'alice'"));
     assert!(!waits(&mut scene.client, "'50 ms', user_id => 'bob'"));

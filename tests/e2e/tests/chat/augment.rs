@@ -267,6 +267,35 @@ fn the_settings_of_a_session_hold() {
 }
 
 #[test]
+fn the_block_alone_is_what_augment_puts_before_the_message() {
+    let mut session = scene().session("augment_block");
+    session.know("s", "Anna lives in Lisbon.");
+    let question = "Where does Anna live?";
+    let document = session.augment(&said(question), "'s'");
+    let mut block = |arguments: &str| -> Json {
+        let sql = format!("SELECT memory_augment_block($1, {arguments})");
+        value(&mut session.client, &sql, &[&said(question)])
+    };
+    let alone = block("'s'");
+    let text = alone["block"].as_str().unwrap();
+    assert!(text.contains("Anna lives in Lisbon."), "{alone}");
+    assert_eq!(format!("{text}{question}"), last(&document));
+    assert_eq!(alone["has_summary"], false);
+    assert_eq!(hits(&alone).len(), hits(&document).len());
+    assert_eq!(alone["left_out"], document["left_out"]);
+    assert_eq!(block("'s', top_k => 0")["block"], Json::Null);
+    assert_eq!(block("'s', user_id => 'carol'")["block"], "");
+    run(&mut session.client, "SET memory_agent.memory_message = system");
+    let sql = "SELECT memory_augment_block($1, 's') ->> 'block'";
+    let text: String = value(&mut session.client, sql, &[&said(question)]);
+    assert!(text.ends_with("</memory>"), "{text}");
+    for refused in ["NULL", "'[]'", "'[{}]'"] {
+        let sql = format!("SELECT memory_augment_block({refused})");
+        expect_error(session.client.query(&sql, &[]), "22023");
+    }
+}
+
+#[test]
 fn nothing_is_written() {
     let mut session = scene().session("augment_read_only");
     session.know("s", "Anna lives in Lisbon.");

@@ -1,4 +1,4 @@
-//! Whoever stops a statement that waits for the LLM gets the connection back at once, the LLM's
+//! A client that stops a statement that waits for the LLM gets the connection back at once, the LLM's
 //! endpoint is left, and nothing is stored.
 
 use crate::scene::{ANSWER, PATIENCE, Session, said};
@@ -115,7 +115,7 @@ fn time_to_stop(
         let document = session.augment(&said("Where is Anna?"), "'s', top_k => 1");
         assert_eq!(document["memory_hits"].as_array().map(Vec::len), Some(1), "{document}");
     }
-    // Nobody waits for the LLM any more, so neither does the model server.
+    // No client waits for the LLM any more, so neither does the model server.
     wait_until(PATIENCE, "the endpoint to be left", || stub.in_flight() == 0);
     ended_at.saturating_duration_since(stopped_at)
 }

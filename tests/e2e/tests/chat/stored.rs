@@ -62,7 +62,7 @@ fn what_an_agent_may_not_store_costs_no_call() {
     assert_eq!(contents, ["Hello", ANSWER]);
 }
 
-/// Whoever sends the conversation shows what was taken back of it; whoever sends a message alone shows nothing.
+/// A client that sends the conversation shows what was taken back of it; one that sends a message alone shows nothing.
 #[test]
 fn what_was_taken_back_ends() {
     let mut session = scene().session("stored_taken_back");

@@ -1,5 +1,5 @@
 //! The LLM behind TLS: a certificate of one's own authority is believed when the server's environment names
-//! that authority, and whoever cannot prove to be the endpoint gets neither key nor text.
+//! that authority, and a server that cannot prove to be the endpoint gets neither key nor text.
 
 use crate::scene::{ANSWER, PATIENCE, Session, said};
 use memory_agent_e2e::llm::LlmStub;

@@ -1,4 +1,4 @@
-//! Functions, operators and types that take the names of PostgreSQL's own, for whoever looks into the wrong
+//! Functions, operators and types that take the names of PostgreSQL's own, for code that looks into the wrong
 //! schema first.
 
 /// A schema `evil` with impostors of what the scripts call; each fails when it is called. pgvector is in

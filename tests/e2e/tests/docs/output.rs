@@ -48,7 +48,7 @@ impl Output {
         Self { columns, rows: lines.skip(1).map(cells).collect() }
     }
 
-    /// As psql would show it, for whoever corrects a page.
+    /// As psql would show it, for the author who corrects a page.
     fn aligned(&self) -> String {
         let lines = || std::iter::once(&self.columns).chain(&self.rows);
         let width = |at: usize| {

@@ -185,7 +185,7 @@ fn expect_tombstone(client: &mut Client) {
         &[],
     );
     assert!(tombstone);
-    // Whoever takes one more body away in its name is found out.
+    // A change that takes one more body away in its name is found out.
     run(
         client,
         "SELECT memory_add('A fact.', infer => false); SET session_replication_role = replica; \

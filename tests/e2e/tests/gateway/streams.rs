@@ -1,5 +1,5 @@
 //! Answers that stream: they come as they are said, with memories in the first event, and end when they
-//! are stored. Whoever leaves in the middle, what was said is kept.
+//! are stored. Whichever side leaves in the middle, what was said is kept.
 
 use crate::http::{chat, says, says_streaming};
 use crate::upstream::{Upstream, chunk};

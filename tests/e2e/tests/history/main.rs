@@ -1,5 +1,5 @@
 //! History: append-only, sealed by the worker into a chain per user, and `memory_verify_history` tells
-//! whether somebody changed it behind the extension's back.
+//! whether an attacker changed it behind the extension's back.
 
 mod chain;
 mod guards;

@@ -118,6 +118,9 @@ pub const CALLS: &[Call] = &[
         format!("{}, {}, {}", d.name(), d.query(), d.number())
     }),
     call("memory_augment", Reader, Argument, 2, |d| format!("{}, {}", d.messages(), d.name())),
+    call("memory_augment_block", Reader, Argument, 2, |d| {
+        format!("{}, {}", d.messages(), d.name())
+    }),
     call("memory_chat", User, Argument, 2, |d| format!("{}, {}", d.messages(), d.name())),
     call("memory_list", Reader, Argument, 3, |d| match d.flag().as_str() {
         "true" => {

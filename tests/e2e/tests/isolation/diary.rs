@@ -1,5 +1,5 @@
 //! A table of the application whose rows are memory, which every role may write. Nothing in it says whose
-//! a row is: it belongs to whoever wrote it first.
+//! a row is: it belongs to the user who wrote it first.
 
 use crate::draw::{Draw, quote};
 use memory_agent_e2e::Client;

@@ -141,7 +141,7 @@ fn a_fact_that_says_so_already_takes_the_place() {
     expect_counters(&mut client, "s");
 }
 
-/// A fact that somebody corrected is no longer what its turn says.
+/// A fact that the user corrected is no longer what its turn says.
 #[test]
 fn the_turn_of_a_corrected_fact_is_stale() {
     let mut client = quiet("update_stale");

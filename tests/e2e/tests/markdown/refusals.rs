@@ -136,7 +136,7 @@ fn files_belong_to_one_user() {
     expect_error(result, "42501");
     run(&mut reader, "SET default_transaction_read_only = on");
     assert_eq!(export(&mut reader, Some("s")).len(), 1);
-    // Whoever writes the row would have to wait for an entry of bob's.
+    // The user who writes the row would have to wait for an entry of bob's.
     let of_row = FACT.replace("0001\"", "0003\"").replace(
         "role: memory\nkind: fact",
         "role: user\nkind: turn\nsource_relation: public.notes\nsource_key: [1]",

@@ -1,4 +1,4 @@
-//! That everybody can use the page: a checker finds nothing on any view, by day and by night, on a desk and on a
+//! That every visitor can use the page: a checker finds nothing on any view, by day and by night, on a desk and on a
 //! phone; borders, dots and faint texts are seen; nothing is cut off. With `MEMORY_AGENT_EVERY_PICTURE` naming a
 //! directory, each view is drawn there in each of these ways.
 

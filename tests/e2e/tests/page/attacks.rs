@@ -1,4 +1,4 @@
-//! What somebody tries who wants to read or change the memory of others by way of the page: texts that are
+//! What an attacker tries who wants to read or change the memory of others by way of the page: texts that are
 //! no texts, forms of other sites, frames, names of other hosts.
 
 use crate::reader::Reader;

@@ -1,4 +1,4 @@
-//! The page in a real browser: somebody signs in, searches, corrects, forgets and erases; with the keyboard
+//! The page in a real browser: a visitor signs in, searches, corrects, forgets and erases; with the keyboard
 //! alone; by day and by night; over memory that attacks it. With `MEMORY_AGENT_PICTURES` naming a directory,
 //! each view is drawn there.
 

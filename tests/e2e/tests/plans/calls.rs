@@ -52,6 +52,7 @@ const CALLS: &[&str] = &[
     "memory_context('s', 'What is known?')",
     "memory_context('missing {r}', 'What is known?')",
     "memory_augment('[{\"role\": \"user\", \"content\": \"What was decided, {r}?\"}]', 's')",
+    "memory_augment_block('[{\"role\": \"user\", \"content\": \"What was decided, {r}?\"}]', 's')",
     "memory_chat('[{\"role\": \"user\", \"content\": \"Hello, {r}.\"}]', 's')",
     "memory_search_archive('harbour', doc_type => 'document')",
     "memory_search_archive('harbour')",

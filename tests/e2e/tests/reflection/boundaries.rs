@@ -169,7 +169,7 @@ fn each_turn_counts_by_the_setting_under_which_it_was_stored() {
     scene.say("Note: Jupiter has moons.");
     run(&mut scene.client, "SET memory_agent.extraction = off");
     scene.episode(&["Note: Bread needs salt.", "Indeed."]);
-    // Whoever ends it: the episode holds a turn that wants it.
+    // Whatever ends it: the episode holds a turn that wants it.
     assert_eq!(scene.episodes(), ["3 closed manual", "3 reflected manual"]);
     assert_eq!(scene.facts(), ["Bread needs salt.", "Jupiter has moons."]);
     let marks: Vec<String> = values(

@@ -129,6 +129,7 @@ role: summary\nsummary_kind: L3\ncreated_at: 2001-01-01T00:00:00Z\n---\nAll abou
     "SELECT public.memory_list_documents()",
     "SELECT public.memory_search_archive('parrots', doc_type => 'document')",
     r#"SELECT public.memory_augment('[{"role": "user", "content": "What of the parrot?"}]', 's')"#,
+    r#"SELECT public.memory_augment_block('[{"role": "user", "content": "What of the parrot?"}]', 's')"#,
     r#"SELECT public.memory_configure('default', 's', '{"memory_agent.default_top_k": 3}', 'journal')"#,
     "SELECT public.memory_load('s')",
     "SELECT public.memory_reserve_tokens('s', 100000)",
@@ -181,7 +182,7 @@ const OWNER_CALLS: &[&str] = &[
     "SELECT memory_agent.renew_levels()",
 ];
 
-/// Whoever adds a function adds a call.
+/// A commit that adds a function adds a call.
 #[test]
 fn every_function_is_called() {
     let mut client = shared().database("attacks_calls").connect();

@@ -17,7 +17,7 @@ enum Level {
 }
 use Level::{Admin, Gateway, Nothing, Reader, Superuser, User};
 
-/// Who may SELECT. Nobody but the owner may do anything else.
+/// Who may SELECT. Only the owner may do anything else.
 const RELATIONS: &[(&str, Level)] = &[
     ("memory_agent.agents", Superuser),
     ("memory_agent.archives", Superuser),
@@ -69,6 +69,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_add_document", User),
     ("public.memory_attach", Admin),
     ("public.memory_augment", Reader),
+    ("public.memory_augment_block", Reader),
     ("public.memory_chat", User),
     ("public.memory_backfill", User),
     ("public.memory_clear", User),
@@ -130,7 +131,7 @@ const FUNCTIONS: &[(&str, Level)] = &[
     ("public.memory_wait", User),
 ];
 
-/// Triggers and rules on the extension's tables and views. What they run runs as whoever writes.
+/// Triggers and rules on the extension's tables and views. What they run runs as the role that writes.
 const TRIGGERS: &[&str] = &[
     "memory_agent.history history_is_append_only",
     "memory_agent.history history_is_not_truncated",
@@ -276,7 +277,7 @@ fn functions_are_called_by_their_level() {
     }
 }
 
-/// EXECUTE that somebody granted by hand gives nothing: functions ask for the level themselves.
+/// EXECUTE that an administrator granted by hand gives nothing: functions ask for the level themselves.
 #[test]
 fn privileges_without_a_level_are_not_enough() {
     let database = shared().database("matrix_bare");

@@ -1,4 +1,4 @@
-//! Predefined roles of PostgreSQL and privileges that somebody granted by hand: none of them makes an
+//! Predefined roles of PostgreSQL and privileges that an administrator granted by hand: none of them makes an
 //! administrator of memory_agent.
 
 use crate::{create_roles, grant, remember};

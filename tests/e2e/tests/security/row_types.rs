@@ -1,5 +1,5 @@
-//! The row types of the extension's tables and views. PostgreSQL lets everyone use a new table's row type, and
-//! whoever makes a column of one keeps the table from getting a new column: `ALTER EXTENSION .. UPDATE` fails
+//! The row types of the extension's tables and views. PostgreSQL lets every role use a new table's row type, and
+//! a role that makes a column of one keeps the table from getting a new column: `ALTER EXTENSION .. UPDATE` fails
 //! until they drop it.
 
 use crate::{create_roles, grant};

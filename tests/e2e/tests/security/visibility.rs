@@ -155,7 +155,7 @@ fn tables_and_views_show_own_and_shared_rows() {
     }
 }
 
-/// Those whom row-level security does not hold see all rows, also those that belong to nobody.
+/// Roles that row-level security does not hold see all rows, also those that belong to no user.
 #[test]
 fn superusers_see_every_row_of_a_view_once() {
     let database = filled("visibility_superuser", "superuser_admin");

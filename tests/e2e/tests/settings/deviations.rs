@@ -1,4 +1,4 @@
-//! What suites set of the extension's settings, and why. The documents and everybody who installs it have the
+//! What suites set of the extension's settings, and why. The documents and every installation have the
 //! defaults, so a suite that sets another value tests something else than what ships: that needs a reason.
 
 use super::table::settings;

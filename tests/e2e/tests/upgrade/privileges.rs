@@ -1,4 +1,4 @@
-//! Levels reach what an update brings, nobody gains more, and a dump carries them afterwards.
+//! Levels reach what an update brings, no role gains more, and a dump carries them afterwards.
 
 use crate::catalog::{assert_same, describe};
 use crate::{RELEASED, older_database, update};
@@ -129,7 +129,7 @@ fn a_level_is_not_inherited_by_name() {
     assert!(!sentences.iter().any(|line| line.contains("upgrade_gone=")));
 }
 
-/// New objects belong to whoever owns the old ones.
+/// New objects belong to the owner of the old ones.
 #[test]
 fn another_superuser_may_update() {
     let mut client = older_database(shared(), "privileges_owner", "0.1.0");

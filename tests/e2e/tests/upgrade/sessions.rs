@@ -1,5 +1,5 @@
 //! An application of an older version may rely on sessions that know nothing of each other: they stay apart until
-//! somebody says otherwise.
+//! an administrator says otherwise.
 
 use crate::{RELEASED, older_database, update};
 use memory_agent_e2e::memory::{ingest, run, value, values};

@@ -1,5 +1,5 @@
 //! Whose fault a failure is. What the endpoint refuses to one user fails that job alone, with the endpoint's
-//! reason, and nobody else waits for it; what it refuses to everybody is an outage and costs no attempt. One
+//! reason, and no other user waits for it; what it refuses to all users is an outage and costs no attempt. One
 //! user alone fares the same.
 
 use crate::models::echo;

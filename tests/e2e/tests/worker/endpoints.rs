@@ -1,4 +1,4 @@
-//! Endpoints as rows: who writes and who chooses them, whom each agent asks, and where keys go.
+//! Endpoints as rows: who writes and who chooses them, which endpoint each agent asks, and where keys go.
 
 use crate::models::echo;
 use crate::scene::{DATABASE, PATIENCE, Scene};

@@ -1,5 +1,5 @@
 //! What each failure of the endpoint does to a job: an outage only delays it, a failure of the job's
-//! own is counted, and after the last attempt it is dead, with its error, until somebody retries it.
+//! own is counted, and after the last attempt it is dead, with its error, until an administrator retries it.
 
 use crate::models::echo;
 use crate::scene::{DATABASE, Job, PATIENCE, Scene};
@@ -288,7 +288,7 @@ fn waiting_for_the_queue_has_an_end_and_conditions() {
     scene.drain();
 }
 
-/// Whoever deletes a session by hand, or restores half of a dump, leaves its jobs: they are not run for
+/// An administrator who deletes a session by hand, or restores half of a dump, leaves its jobs: they are not run for
 /// ever, unless the session comes.
 #[test]
 fn a_job_whose_session_is_gone_is_given_up_until_it_comes() {

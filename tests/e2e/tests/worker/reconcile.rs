@@ -361,7 +361,7 @@ fn two_workers_do_not_lose_each_others_changes() {
     wait_until(Duration::from_secs(60), "two calls at once", || scene.stub.in_flight() == 2);
     scene.stub.hold(false);
     scene.drain();
-    // Said last, so it holds, whoever was faster.
+    // Said last, so it holds, whichever job was faster.
     assert_eq!(scene.facts(), ["User lives in Quito."]);
     let quito = scene.fact("User lives in Quito.").id;
     let mut replaced = scene.fact("User lives in Rome.").replaced_by;
@@ -383,7 +383,7 @@ fn a_fact_with_a_key_is_replaced_like_any_other() {
     scene.say_and_wait("I moved to Oslo.");
     assert_eq!(scene.facts(), ["User lives in Oslo."]);
     assert_eq!(scene.fact("User lives in Rome.").id, keyed);
-    // The key goes on to the successor, so that whoever uses it finds what holds now.
+    // The key goes on to the successor, so that a client that uses it finds what holds now.
     assert_eq!(scene.fact("User lives in Oslo.").fact_key.as_deref(), Some("home"));
     let calls = reconciliations(&scene);
     run(

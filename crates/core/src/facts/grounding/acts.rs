@@ -107,7 +107,7 @@ impl Acts {
 }
 
 /// Whether a message may state something. One that does not is a question, a task or a courtesy, in
-/// English, and says nothing of its user or of anybody: there is no need to ask a model.
+/// English, and says nothing of its user or of another person: there is no need to ask a model.
 #[must_use]
 pub fn may_state(message: &str) -> bool {
     let found = words(message);
@@ -126,7 +126,7 @@ pub fn may_state(message: &str) -> bool {
             let is_told = word.is_in(List::FirstPerson)
                 || word.is_in(List::Own)
                 || (at > start && word.is_in(List::Linking))
-                // A clause about somebody: "Compare the offers, Karen wants the cheaper one."
+                // A clause about a person: "Compare the offers, Karen wants the cheaper one."
                 || (is_later && (word.is_capitalised() || word.is_in(List::ThirdPerson)));
             match acts.next() {
                 Some(Act::Greet) => true,

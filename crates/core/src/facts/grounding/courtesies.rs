@@ -1,4 +1,4 @@
-//! Courtesies: thanks, wishes and pardons that say nothing of anybody.
+//! Courtesies: thanks, wishes and pardons that say nothing of a person.
 
 use super::sentence_acts::Sentence;
 use super::words::{List, Word};
@@ -53,7 +53,7 @@ const BOTHERED: [&str; 12] = [
 const NOT_HOPED: [&str; 4] = ["i am not", "i'm not", "im not", "i haven't been"];
 
 impl Sentence<'_> {
-    /// "Thanks, that was helpful": of whatever it speaks, it says nothing of anybody.
+    /// "Thanks, that was helpful": of whatever it speaks, it says nothing of a person.
     pub fn is_courtesy(&self) -> bool {
         let is_part = |word: &Word<'_>| {
             word.is_in(List::Greeting) || word.is_in(List::Courtesy) || word.is_in(List::Empty)

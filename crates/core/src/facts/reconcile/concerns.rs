@@ -1,5 +1,5 @@
 //! Whether what one conversation says may change what another one knows. Facts about the user are the same
-//! everywhere, and so are those about somebody who is named. "The database is PostgreSQL" may be about another
+//! everywhere, and so are those about a person who is named. "The database is PostgreSQL" may be about another
 //! database in each conversation.
 
 /// Words for the user, as facts name them: "the user's wife", "die Schwester des Nutzers", "a esposa do usuário".
@@ -38,10 +38,10 @@ const OWN: [&str; 28] = [
 ];
 const UNSPACED_OWN: [&str; 4] = ["私", "僕", "我", "저는"];
 
-/// Words before what is said of somebody: "The husband of the user's sister".
+/// Words before what is said of a person: "The husband of the user's sister".
 const SUBJECT: usize = 6;
 
-/// Words that begin a sentence and name nobody.
+/// Words that begin a sentence and name no person.
 const ARTICLES: [&str; 32] = [
     "the", "a", "an", "this", "that", "these", "those", "all", "every", "each", "some", "no",
     "der", "die", "das", "ein", "eine", "le", "la", "les", "un", "une", "el", "los", "las", "una",

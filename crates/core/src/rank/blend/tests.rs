@@ -65,7 +65,7 @@ fn features_are_what_they_say() {
         (found[2].similarity, found[2].session_fit, found[2].newest_session),
         (None, 0.0, 0.0)
     );
-    assert_eq!(found[2].other_speaker, 0.0, "nobody said it");
+    assert_eq!(found[2].other_speaker, 0.0, "it has no speaker");
 }
 
 #[test]

@@ -1,16 +1,12 @@
 //! What a line of the conversation asks for, and the commands that read and change memory.
 
-use super::{Conversation, plain, print, say};
-use crate::db::memory::{End, MemoryError, Param, column};
+use super::queries::Listed;
+use super::{Conversation, print, say};
 use crate::screen;
 use serde_json::Value;
 use std::fmt::Write;
-use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-/// Facts that `/facts` shows.
-const FACTS: i32 = 20;
 /// Letters of a memory in a list.
 const SHOWN: usize = 200;
 const HELP: &str = "\
@@ -87,8 +83,16 @@ impl Conversation {
     pub(super) async fn command(&mut self, command: Command) -> Result<(), String> {
         match command {
             Command::Stats => self.stats().await,
-            Command::Recall(query) => self.recall(&query).await,
-            Command::Facts => self.facts().await,
+            Command::Recall(query) => {
+                let found = self.recalled(&query).await?;
+                self.list(&found, "Nothing is remembered for that.");
+                Ok(())
+            }
+            Command::Facts => {
+                let facts = self.latest_facts().await?;
+                self.list(&facts, "There are no facts yet.");
+                Ok(())
+            }
             Command::Episode => self.close_episode().await,
             Command::Context(query) => self.context(query).await,
             Command::Debug(None) => self.tell_why().await,
@@ -105,18 +109,8 @@ impl Conversation {
         }
     }
 
-    /// Asks memory.
-    pub(super) async fn ask(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, String> {
-        let rows = self.memory.ask(&self.user, sql, params, End::Commit).await;
-        rows.map_err(|error| plain(&error))
-    }
-
     async fn stats(&self) -> Result<(), String> {
-        let sql = "SELECT memory_stats(user_id => $1), memory_stats($2, user_id => $1)";
-        let params: [Param<'_>; 2] = [(&self.user, Type::TEXT), (&self.session, Type::TEXT)];
-        let rows = self.ask(sql, &params).await?;
-        let row = rows.first().ok_or("memory says nothing")?;
-        let (all, session): (Value, Value) = (read(row, 0)?, read(row, 1)?);
+        let (all, session) = self.counts().await?;
         let mut text = format!("{:18} {:>8} {:>8}\n", "", "all", "session");
         for (name, count) in all.as_object().into_iter().flatten() {
             if let Some(count) = count.as_u64() {
@@ -130,50 +124,23 @@ impl Conversation {
         Ok(())
     }
 
-    async fn recall(&mut self, query: &str) -> Result<(), String> {
-        let sql = "SELECT r.id, r.role, r.created_at::date::text, r.content, r.score \
-                     FROM memory_recall($1, session_id => $2, user_id => $3) r";
-        let params: [Param<'_>; 3] =
-            [(&query, Type::TEXT), (&self.session, Type::TEXT), (&self.user, Type::TEXT)];
-        let rows = self.ask(sql, &params).await?;
-        self.list(&rows, "Nothing is remembered for that.")
-    }
-
-    async fn facts(&mut self) -> Result<(), String> {
-        let sql = "SELECT e.id, e.role, e.created_at::date::text, e.content, NULL::float4 \
-                     FROM memory_list(kind => 'fact', user_id => $1, \"limit\" => $2::int4) e \
-                    ORDER BY e.created_at DESC, e.id DESC";
-        let params: [Param<'_>; 2] = [(&self.user, Type::TEXT), (&FACTS, Type::INT4)];
-        let rows = self.ask(sql, &params).await?;
-        self.list(&rows, "There are no facts yet.")
-    }
-
     /// Shows memories with numbers.
-    fn list(&mut self, rows: &[Row], none: &str) -> Result<(), String> {
-        self.shown.clear();
+    fn list(&mut self, memories: &[Listed], none: &str) {
+        self.shown = memories.iter().map(|memory| memory.id).collect();
         let mut text = String::new();
-        for row in rows {
-            let (id, role): (Uuid, String) = (read(row, 0)?, read(row, 1)?);
-            let (day, content): (String, String) = (read(row, 2)?, read(row, 3)?);
-            let score: Option<f32> = read(row, 4)?;
-            self.shown.push(id);
+        for (place, Listed { role, day, content, score, .. }) in memories.iter().enumerate() {
             let score = score.map(|score| format!("{score:.2}  ")).unwrap_or_default();
-            let number = self.shown.len();
-            let _ = writeln!(text, "{number:>2}  {score}{role}, {day}: {}", beginning(&content));
+            let number = place + 1;
+            let _ = writeln!(text, "{number:>2}  {score}{role}, {day}: {}", beginning(content));
         }
-        if rows.is_empty() {
+        if memories.is_empty() {
             let _ = writeln!(text, "{none}");
         }
         print(&text);
-        Ok(())
     }
 
     async fn close_episode(&self) -> Result<(), String> {
-        let sql = "SELECT memory_close_episode($1, user_id => $2)";
-        let params: [Param<'_>; 2] = [(&self.session, Type::TEXT), (&self.user, Type::TEXT)];
-        let rows = self.ask(sql, &params).await?;
-        let closed: Option<Uuid> = rows.first().map(|row| read(row, 0)).transpose()?.flatten();
-        print(match closed {
+        print(match self.closed_episode().await? {
             Some(_) => "The episode is closed.\n",
             None => "No episode is open.\n",
         });
@@ -183,11 +150,7 @@ impl Conversation {
     async fn context(&self, query: Option<String>) -> Result<(), String> {
         let asked = query.or_else(|| self.last.as_ref().map(|last| last.question.clone()));
         let query = asked.ok_or("/context needs a question, as nothing was asked yet.")?;
-        let sql = "SELECT memory_context($1, $2, user_id => $3)";
-        let params: [Param<'_>; 3] =
-            [(&self.session, Type::TEXT), (&query, Type::TEXT), (&self.user, Type::TEXT)];
-        let rows = self.ask(sql, &params).await?;
-        let context: Value = read(rows.first().ok_or("memory says nothing")?, 0)?;
+        let context = self.context_for(&query).await?;
         print(&messages(&context["messages"]));
         print(&format!("{} tokens\n", context["token_count"]));
         Ok(())
@@ -204,24 +167,12 @@ impl Conversation {
                 "{which} is neither a number of the last list nor an id. /facts and /recall show lists."
             )
         })?;
-        let params: [Param<'_>; 2] = [(&id, Type::UUID), (&self.user, Type::TEXT)];
-        let sql = "SELECT memory_forget($1, 'in the terminal', user_id => $2)";
-        let rows = self.ask(sql, &params).await?;
-        let had_one: bool = read(rows.first().ok_or("memory says nothing")?, 0)?;
-        if !had_one {
+        if !self.forgotten(id).await? {
             return Err("There is no such memory any more.".to_owned());
         }
         say(&format!("Forgotten. SELECT memory_restore('{id}') brings it back."));
         Ok(())
     }
-}
-
-/// A column, for the person.
-pub fn read<'a, T: tokio_postgres::types::FromSql<'a>>(
-    row: &'a Row,
-    at: usize,
-) -> Result<T, String> {
-    column(row, at).map_err(|error: MemoryError| plain(&error))
 }
 
 /// Messages of a chat, each from its own line on.

@@ -1,16 +1,12 @@
 //! `/debug`: what went into the last prompt, and why each memory did. What went is what was sent; why is what
 //! `memory_explain` says of the same question now.
 
-use super::commands::{beginning, messages, read};
+use super::commands::{beginning, messages};
 use super::{Conversation, print};
-use crate::db::memory::Param;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Write;
-use tokio_postgres::types::Type;
 
-/// Candidates of which reasons are asked: more than a prompt has.
-const CANDIDATES: i32 = 50;
 /// The parts of a score, as `memory_explain` names them and as they are shown.
 const PARTS: [(&str, &str); 5] = [
     ("relevance", "relevance"),
@@ -55,21 +51,7 @@ impl Conversation {
 
     /// The parts of the scores by what is remembered, and what a recall takes.
     async fn reasons(&self, question: &str) -> Result<(HashMap<String, String>, String), String> {
-        let sql = "WITH told AS MATERIALIZED ( \
-                       SELECT memory_explain($1, session_id => $2, user_id => $3, top_k => $4::int4) AS told) \
-                   SELECT (SELECT jsonb_agg(jsonb_build_object('content', e.content, 'parts', c)) \
-                             FROM told, jsonb_array_elements(told.told -> 'candidates') c, \
-                                  LATERAL memory_list(id => (c ->> 'id')::uuid, user_id => $3) e), \
-                          told.told -> 'milliseconds' FROM told";
-        let params: [Param<'_>; 4] = [
-            (&question, Type::TEXT),
-            (&self.session, Type::TEXT),
-            (&self.user, Type::TEXT),
-            (&CANDIDATES, Type::INT4),
-        ];
-        let rows = self.ask(sql, &params).await?;
-        let row = rows.first().ok_or("memory says nothing")?;
-        let (candidates, times): (Option<Value>, Option<Value>) = (read(row, 0)?, read(row, 1)?);
+        let (candidates, times) = self.explained(question).await?;
         let mut reasons = HashMap::new();
         for one in candidates.as_ref().and_then(Value::as_array).into_iter().flatten() {
             if let Some(content) = one["content"].as_str() {

@@ -71,7 +71,7 @@ impl Input {
     /// Nothing more is wanted: what was typed is kept.
     pub fn end(&mut self) {
         self.wants = None;
-        // An editor that is not asked waits for nobody; a pipe may say nothing for long.
+        // The thread of an editor ends when it is not asked; a pipe may say nothing for long.
         if let Some(reader) = self.reader.take().filter(|_| self.is_terminal) {
             let _ = reader.join();
         }

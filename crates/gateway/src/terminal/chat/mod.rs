@@ -4,11 +4,12 @@
 mod commands;
 mod debug;
 mod input;
+mod queries;
 mod talk;
 
 use super::{plain, say, user_of};
 use crate::args::Chat;
-use crate::db::memory::{Memory, Param, column};
+use crate::db::memory::Memory;
 use crate::gateway::Gateway;
 use crate::http_server;
 use crate::log;
@@ -22,7 +23,6 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use talk::{Said, Talk};
-use tokio_postgres::types::Type;
 
 /// So many that a recall, and what is stored behind a chat's back, have two: see `lending.rs`.
 const CONNECTIONS: usize = 5;
@@ -102,15 +102,9 @@ pub async fn chat(options: Chat) -> Result<bool, String> {
 impl Conversation {
     /// Goes on with what the session has in memory.
     async fn take_up(&mut self) {
-        let sql = "SELECT l.role, l.content FROM memory_load($1, user_id => $2) l \
-                    WHERE l.role IN ('user', 'assistant')";
-        let params: [Param<'_>; 2] = [(&self.session, Type::TEXT), (&self.user, Type::TEXT)];
         // Without memory it begins anew, which was said before.
-        let rows = self.ask(sql, &params).await.unwrap_or_default();
-        for row in &rows {
-            if let (Ok(role), Ok(content)) = (column::<String>(row, 0), column::<String>(row, 1)) {
-                self.messages.push(json!({"role": role, "content": content}));
-            }
+        for (role, content) in self.loaded().await.unwrap_or_default() {
+            self.messages.push(json!({"role": role, "content": content}));
         }
         self.forget_oldest();
     }

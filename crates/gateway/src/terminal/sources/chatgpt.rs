@@ -44,7 +44,7 @@ fn message(node: &Value) -> Option<&Value> {
 }
 
 /// The nodes of the branch that the conversation ended in, the last one first. Where the export does not say which
-/// one that is, it is the one of the latest message; of messages without times, one that nobody answered.
+/// one that is, it is the one of the latest message; of messages without times, one without an answer.
 fn branch<'a>(chat: &'a Value, mapping: &'a Map<String, Value>) -> Vec<&'a str> {
     let latest = || {
         let parents: HashSet<&str> =

@@ -215,7 +215,7 @@ fn lapse(cluster: &Cluster) -> bool {
     panic!("no sweep takes up jobs whose leases are over");
 }
 
-/// A lock that stops whoever writes a table. It is given back when this is dropped.
+/// A lock that stops every process that writes a table. It is given back when this is dropped.
 struct Jam {
     client: Client,
     table: &'static str,

@@ -69,7 +69,7 @@ found.no_model = await refused("summarize_text", { text: "Some words." });
 found.oversized = await refused("add_memory", { text: "a".repeat(2_000_000) });
 found.zero = await refused("add_memory", { text: "a\0b" });
 found.limit = await refused("search_memories", { query: "x", limit: 101 });
-found.cursor = await refused("list_memories", { cursor: `2026-13-01~${changed}` });
+found.cursor = await refused("list_memories", { cursor: `2026-13-01_${changed}` });
 found.argument = await refused("search_memories", { query: "x", limit: "five" });
 try {
     await ask("drop_memories", {});

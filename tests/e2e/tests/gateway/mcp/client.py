@@ -70,7 +70,7 @@ async def main():
         found["oversized"] = await refused("add_memory", {"text": "a" * 2_000_000})
         found["zero"] = await refused("add_memory", {"text": "a\0b"})
         found["limit"] = await refused("search_memories", {"query": "x", "limit": 101})
-        found["cursor"] = await refused("list_memories", {"cursor": "2026-13-01~" + new})
+        found["cursor"] = await refused("list_memories", {"cursor": "2026-13-01_" + new})
         found["argument"] = await refused("search_memories", {"query": "x", "limit": "five"})
         try:
             await client.call_tool("drop_memories", {})

@@ -1,9 +1,19 @@
 //! What the database knows of callers: whose token it is that they show, and what they spend. Both need the level
-//! `gateway` of the database's role.
+//! `gateway` of the database's role; what all of them spent needs the level `admin`.
 
+use crate::db::cause::Cause;
 use crate::db::memory::{LAST_MOMENT, Memory, MemoryError, Param, column};
 use std::time::Duration;
 use tokio_postgres::types::Type;
+
+/// What was spent today (UTC), in tokens of language models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpentToday {
+    /// Of the gateway's key, by all callers.
+    pub by_callers: i64,
+    /// Of the database's endpoints, for facts and summaries.
+    pub by_endpoints: i64,
+}
 
 impl Memory {
     /// The user of the token with this SHA-256.
@@ -30,9 +40,8 @@ impl Memory {
     /// # Errors
     /// What to grant.
     pub async fn may_look_up(&self) -> Result<(), String> {
-        const NOT_PERMITTED: &str = "42501";
         match self.token_user(&[0; 32]).await {
-            Err(MemoryError::Refused(said)) if said.code == NOT_PERMITTED => {
+            Err(MemoryError::Refused(said)) if said.cause() == Cause::NotPermitted => {
                 Err("tokens and spending need the level gateway of the database's role (SQLSTATE \
                      42501): SELECT memory_grant('ROLE', 'gateway')"
                     .to_owned())
@@ -62,6 +71,18 @@ impl Memory {
     pub async fn settle(&self, caller: &[u8], tokens: i64, guess: i64) -> Result<(), MemoryError> {
         let sql = "SELECT memory_spend($1, $2, reserved => $3)";
         self.spent(caller, tokens, guess, LAST_MOMENT, sql).await.map(drop)
+    }
+
+    /// What all callers spent today.
+    ///
+    /// # Errors
+    /// [`MemoryError`].
+    pub async fn spent_today(&self, patience: Duration) -> Result<SpentToday, MemoryError> {
+        let sql = "SELECT memory_spent_today(), \
+                          (SELECT coalesce(sum(e.tokens_today), 0)::int8 FROM memory_list_endpoints() e)";
+        let rows = self.call("", patience, sql, &[]).await?;
+        let row = rows.first().ok_or(MemoryError::Unexpected)?;
+        Ok(SpentToday { by_callers: column(row, 0)?, by_endpoints: column(row, 1)? })
     }
 
     async fn spent(
