@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Recall and ingest while a user's memory grows
     #[arg(long)]
     pub scale: bool,
-    /// Embed jobs, and ingest while an LLM extracts facts
+    /// Embed jobs, long turns, and ingest while an LLM extracts facts
     #[arg(long)]
     pub worker: bool,
     /// Writing a table that is attached, beside one that is not

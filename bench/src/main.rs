@@ -16,6 +16,7 @@ mod ingest_llm;
 mod languages;
 mod latency;
 mod load;
+mod long_turns;
 mod memory;
 mod metrics;
 mod quality;
@@ -68,6 +69,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.worker {
         embed_jobs::run(arguments, &mut report)?;
+        long_turns::run(&environment, arguments, &mut report)?;
         ingest_llm::run(arguments, &mut report)?;
     }
     if arguments.attach {

@@ -4,12 +4,38 @@
 use crate::Result;
 use crate::environment::Environment;
 use memory_agent_model_server::engine::config::ModelConfig;
+use memory_agent_model_server::engine::tokenizer::TokenSequence;
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 use memory_agent_model_server::{Engine, EngineOptions};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-const EMBEDDER: &str = "bge-small-en-v1.5";
+const EMBEDDER: &str = "memory-embed-small";
+
+/// What embedding texts took.
+#[derive(Default)]
+pub struct Cost {
+    pub texts: usize,
+    pub windows: usize,
+    pub tokens: usize,
+    pub tokenising: Duration,
+    /// Of the model, tokenising not counted.
+    pub running: Duration,
+}
+
+impl Cost {
+    pub fn milliseconds(&self) -> f64 {
+        (self.tokenising + self.running).as_secs_f64() * 1000.0
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.texts += other.texts;
+        self.windows += other.windows;
+        self.tokens += other.tokens;
+        self.tokenising += other.tokenising;
+        self.running += other.running;
+    }
+}
 
 /// Both shipped models, loaded.
 pub struct RawModels {
@@ -44,6 +70,25 @@ impl RawModels {
     pub fn embed_documents(&self, texts: &[&str]) -> Result<(Vec<Vec<f32>>, Duration)> {
         let (windows, time) = self.embed(Purpose::Document, texts)?;
         Ok((windows.into_iter().filter_map(|windows| windows.into_iter().next()).collect(), time))
+    }
+
+    /// Embeds texts to be stored, for what it costs.
+    pub fn cost_of_documents(&self, texts: &[&str]) -> Result<Cost> {
+        let model = self.engine.model(&self.embedder)?;
+        let started = Instant::now();
+        let mut windows = Vec::new();
+        for text in texts {
+            windows.extend(model.windows(text, Purpose::Document)?);
+        }
+        let tokenising = started.elapsed();
+        let (_, both) = self.embed(Purpose::Document, texts)?;
+        Ok(Cost {
+            texts: texts.len(),
+            windows: windows.len(),
+            tokens: windows.iter().map(TokenSequence::len).sum(),
+            tokenising,
+            running: both.saturating_sub(tokenising),
+        })
     }
 
     /// The windows of each text.
