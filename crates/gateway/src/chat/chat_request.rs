@@ -361,7 +361,7 @@ mod tests {
     fn a_message_of_many_parts() {
         let part = r#"{"type":"text","text":""}"#;
         let parts = vec![part; 90_000].join(",");
-        let old = "Long-term memory:\\n[memory] old\\nCurrent message: x";
+        let old = "Long-term memory (most relevant first):\\n[memory] old\\nCurrent message: x";
         let body = format!(
             r#"{{"messages":[{{"role":"user","content":[{parts},{{"type":"text","text":"{old}"}}]}}]}}"#
         );

@@ -287,7 +287,8 @@ mod tests {
         }
         assert!(first.began.is_some() && first.began == second.began);
         // Words that are written anew keep what is around them.
-        let old = "Long-term memory:\n[memory] old\nCurrent message: Add a form";
+        let old =
+            "Long-term memory (most relevant first):\n[memory] old\nCurrent message: Add a form";
         let augmented =
             json!({"role": "user", "content": [part(&format!("<task>\n{old}\n</task>"))]});
         let anew = read(&COMPLETIONS, &json!([augmented]));
