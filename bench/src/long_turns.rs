@@ -111,7 +111,7 @@ fn store(client: &mut Client, reader: &mut Reader, way: &mut Way, texts: &[&str]
             }
             Ok(())
         });
-        let writing = || -> Result<(f64, f64)> {
+        let mut writing = || -> Result<(f64, f64)> {
             let started = Instant::now();
             let milliseconds = || started.elapsed().as_secs_f64() * 1000.0;
             client.execute(
