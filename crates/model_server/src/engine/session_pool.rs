@@ -18,12 +18,13 @@ pub(crate) struct SessionPool {
 #[derive(Debug)]
 struct PoolState {
     idle: Vec<OnnxSession>,
-    /// Sessions that may still be created, in place of ones lost to a panic.
+    /// Sessions that may still be created: one more than there are at first, for a run that is urgent while all are
+    /// in use, and those in place of ones lost to a panic.
     missing: usize,
 }
 
 impl SessionPool {
-    /// Loads `count` sessions, in parallel.
+    /// Loads `count` sessions, in parallel. One more is loaded when it is first wanted.
     ///
     /// # Errors
     /// The reasons as text; see [`OnnxSession::load`].
@@ -44,7 +45,7 @@ impl SessionPool {
         Ok(Self {
             runtime: runtime.clone(),
             options,
-            state: Mutex::new(PoolState { idle, missing: 0 }),
+            state: Mutex::new(PoolState { idle, missing: 1 }),
             returned: Condvar::new(),
         })
     }

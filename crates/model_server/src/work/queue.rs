@@ -5,8 +5,9 @@
 //! lanes share the machine by start-time fair queueing (Goyal, Vin and Cheng, 1996): each lane
 //! has a virtual time that advances by the tokens it was given, divided by its weight, and the
 //! lane that is furthest behind is served next; a lane that was empty starts at the present. So
-//! no lane starves, and an urgent one waits for the batches that are running and no more. Within
-//! a lane jobs are served in order of arrival. A batch is filled up, where the model allows
+//! no lane starves, and an urgent one waits for the batches that are running and no more. It does not
+//! wait for a batch of bulk either, which takes some hundred milliseconds: while one is running, one
+//! thread more takes what is urgent. Within a lane jobs are served in order of arrival. A batch is filled up, where the model allows
 //! batches, with sequences of similar length from any job of the lane.
 
 use std::collections::VecDeque;
@@ -47,6 +48,14 @@ fn lane_of(kind: ModelKind, tokens: usize) -> usize {
         ModelKind::Reranker if tokens <= RERANK_JOB_TOKENS => RERANK,
         _ => BULK,
     }
+}
+
+/// Which jobs a model thread takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    All,
+    /// Questions and reranks, and these only while a batch of bulk is running.
+    UrgentBesideBulk,
 }
 
 /// One sequence of a job.
@@ -90,6 +99,8 @@ struct State<M> {
     /// Virtual time at which the lane served last started.
     now: u64,
     waiting_items: usize,
+    /// Batches of bulk that are running.
+    running_bulk: usize,
     next_id: u64,
 }
 
@@ -115,7 +126,13 @@ impl<M: Schedulable> Queue<M> {
     pub fn new(max_items: usize) -> Self {
         let lanes = [(); 3].map(|()| Lane { jobs: VecDeque::new(), virtual_time: 0 });
         Self {
-            state: Mutex::new(State { lanes, now: 0, waiting_items: 0, next_id: 0 }),
+            state: Mutex::new(State {
+                lanes,
+                now: 0,
+                waiting_items: 0,
+                running_bulk: 0,
+                next_id: 0,
+            }),
             arrived: Condvar::new(),
             max_items,
         }
@@ -171,19 +188,21 @@ impl<M: Schedulable> Queue<M> {
         lane.jobs.push_back(Job { id, model, items, results });
         state.waiting_items += count;
         drop(state);
-        if count == 1 {
-            self.arrived.notify_one();
-        } else {
-            self.arrived.notify_all();
-        }
+        // Not one: it may be the thread that does not take this job.
+        self.arrived.notify_all();
         Ok(Ticket { queue: Arc::clone(self), id, receiver })
     }
 
     /// The next batch to run; waits until there is one.
-    pub fn next(&self) -> Batch<M> {
+    pub fn next(self: &Arc<Self>, takes: Takes) -> Batch<M> {
         let mut state = self.lock();
         loop {
-            if let Some(batch) = state.next_batch() {
+            if let Some((mut batch, lane)) = state.next_batch(takes) {
+                if lane == BULK {
+                    state.running_bulk += 1;
+                    batch.bulk = Some(Arc::new(RunningBulk { queue: Arc::clone(self) }));
+                    self.arrived.notify_all();
+                }
                 return batch;
             }
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -208,9 +227,14 @@ impl<M: Schedulable> Queue<M> {
 }
 
 impl<M: Schedulable> State<M> {
-    fn next_batch(&mut self) -> Option<Batch<M>> {
-        let lane = self
-            .lanes
+    /// A batch and its lane.
+    fn next_batch(&mut self, takes: Takes) -> Option<(Batch<M>, usize)> {
+        let lanes = match takes {
+            Takes::All => &mut self.lanes[..],
+            Takes::UrgentBesideBulk if self.running_bulk > 0 => &mut self.lanes[..BULK],
+            Takes::UrgentBesideBulk => return None,
+        };
+        let lane = lanes
             .iter_mut()
             .enumerate()
             .filter(|(_, lane)| !lane.jobs.is_empty())
@@ -239,18 +263,31 @@ impl<M: Schedulable> State<M> {
         self.now = lane.virtual_time;
         lane.virtual_time += (longest * items.len()) as u64 * WEIGHTS[SHORT] / WEIGHTS[number];
         self.waiting_items -= items.len();
-        Some(Batch { model, items })
+        Some((Batch { model, items, bulk: None }, number))
     }
 }
 
 /// Sequences to be run together.
 #[derive(Debug)]
-pub struct Batch<M> {
+pub struct Batch<M: Schedulable> {
     model: Arc<M>,
     items: Vec<(Arc<Results>, Item)>,
+    bulk: Option<Arc<RunningBulk<M>>>,
 }
 
-impl<M> Batch<M> {
+/// Says that a batch of bulk is running, until the last part of it is dropped.
+#[derive(Debug)]
+struct RunningBulk<M: Schedulable> {
+    queue: Arc<Queue<M>>,
+}
+
+impl<M: Schedulable> Drop for RunningBulk<M> {
+    fn drop(&mut self) {
+        self.queue.lock().running_bulk -= 1;
+    }
+}
+
+impl<M: Schedulable> Batch<M> {
     pub fn model(&self) -> &M {
         &self.model
     }
@@ -282,10 +319,12 @@ impl<M> Batch<M> {
 
     /// Splits a batch into batches of one sequence, so that a failure stays with its cause.
     pub fn split(self) -> impl Iterator<Item = Self> {
-        let model = self.model;
-        self.items
-            .into_iter()
-            .map(move |item| Self { model: Arc::clone(&model), items: vec![item] })
+        let Self { model, items, bulk } = self;
+        items.into_iter().map(move |item| Self {
+            model: Arc::clone(&model),
+            items: vec![item],
+            bulk: bulk.clone(),
+        })
     }
 }
 

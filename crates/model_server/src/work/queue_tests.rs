@@ -36,7 +36,7 @@ fn sequences(lengths: &[usize]) -> Vec<TokenSequence> {
 
 /// The next batch without waiting.
 fn next(queue: &Queue<Stub>) -> Option<Batch<Stub>> {
-    queue.lock().next_batch()
+    queue.lock().next_batch(Takes::All).map(|(batch, _)| batch)
 }
 
 fn lengths(batch: &Batch<Stub>) -> Vec<usize> {
@@ -164,4 +164,44 @@ fn a_split_batch_reports_each_sequence_on_its_own() {
     echo(singles.next().unwrap());
     assert!(wait(bad).is_err());
     assert!(wait(good).is_ok());
+}
+
+#[test]
+fn beside_bulk_one_thread_more_takes_what_is_urgent() {
+    let queue = Arc::new(Queue::new(100));
+    let embedder = model(ModelKind::Embedder, 1);
+    let beside =
+        || queue.lock().next_batch(Takes::UrgentBesideBulk).map(|(batch, _)| lengths(&batch));
+    let _question = queue.submit(Arc::clone(&embedder), sequences(&[12])).unwrap();
+    assert_eq!(beside(), None);
+    echo(queue.next(Takes::All));
+    let _bulk = queue.submit(Arc::clone(&embedder), sequences(&[400, 400])).unwrap();
+    let running = queue.next(Takes::All);
+    assert_eq!(beside(), None);
+    let _question = queue.submit(Arc::clone(&embedder), sequences(&[13])).unwrap();
+    assert_eq!(beside(), Some(vec![13]));
+    let mut parts = running.split();
+    let part = parts.next().unwrap();
+    drop(parts);
+    assert_eq!(queue.lock().running_bulk, 1);
+    echo(part);
+    assert_eq!(queue.lock().running_bulk, 0);
+    let _question = queue.submit(embedder, sequences(&[14])).unwrap();
+    assert_eq!(beside(), None);
+}
+
+#[test]
+fn a_thread_for_what_is_urgent_wakes_when_bulk_begins() {
+    let queue = Arc::new(Queue::new(100));
+    let embedder = model(ModelKind::Embedder, 1);
+    let beside = std::thread::spawn({
+        let queue = Arc::clone(&queue);
+        move || echo(queue.next(Takes::UrgentBesideBulk))
+    });
+    let _bulk = queue.submit(Arc::clone(&embedder), sequences(&[400, 400])).unwrap();
+    let running = queue.next(Takes::All);
+    let question = queue.submit(embedder, sequences(&[12])).unwrap();
+    assert_eq!(wait(question).unwrap().concat(), [0.0]);
+    beside.join().unwrap();
+    drop(running);
 }

@@ -11,7 +11,7 @@ use crate::error::InferenceError;
 use crate::log;
 use crate::process;
 use crate::protocol::ModelKind;
-use crate::work::queue::{Batch, JobResult, Queue, Schedulable};
+use crate::work::queue::{Batch, JobResult, Queue, Schedulable, Takes};
 
 impl Schedulable for Model {
     fn kind(&self) -> ModelKind {
@@ -23,7 +23,8 @@ impl Schedulable for Model {
     }
 }
 
-/// Starts `threads` threads that serve the queue until the process ends.
+/// Starts `threads` threads that serve the queue until the process ends, and one more for what is urgent beside
+/// bulk: it makes a window of a long text half as slow again, where a question would wait for all of it.
 ///
 /// * `sequences`: counts the sequences that were run.
 ///
@@ -34,7 +35,8 @@ pub fn start(
     queue: &Arc<Queue<Model>>,
     sequences: &Arc<AtomicU64>,
 ) -> io::Result<()> {
-    for number in 0..threads {
+    let takes = std::iter::repeat_n(Takes::All, threads).chain([Takes::UrgentBesideBulk]);
+    for (number, takes) in takes.enumerate() {
         let queue = Arc::clone(queue);
         let sequences = Arc::clone(sequences);
         thread::Builder::new().name(format!("model {number}")).spawn(move || {
@@ -42,7 +44,7 @@ pub fn start(
             // this thread requests would wait for ever, while a new server would serve them.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 loop {
-                    serve(queue.next(), &sequences);
+                    serve(queue.next(takes), &sequences);
                 }
             }));
             log::line(format_args!("a model thread ended, so the server does"));
