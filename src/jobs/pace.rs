@@ -2,14 +2,13 @@
 //! moment only. A request that takes too long is halved; only what cannot be halved any more counts against
 //! its own job. The work of others is not put off, unless the models are out of reach.
 
+use crate::models::counting::EMBEDDED_BYTES;
 use crate::models::{self, Failure, client};
 use crate::settings::{Inference, Models};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
-/// Entries in one step, and bytes of their texts: some 32 windows of a model that reads 512 tokens. One text
-/// alone may be longer, and has 32 windows at most.
+/// Entries in one step.
 pub const ROWS: usize = 64;
-const BYTES: usize = 48 * 1024;
 
 /// The size of the next step.
 pub struct Pace {
@@ -18,7 +17,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { bytes: BYTES }
+        Self { bytes: EMBEDDED_BYTES }
     }
 }
 
@@ -43,7 +42,7 @@ impl Pace {
 
     /// A step succeeded.
     pub fn quicken(&mut self) {
-        self.bytes = (self.bytes * 2).min(BYTES);
+        self.bytes = (self.bytes * 2).min(EMBEDDED_BYTES);
     }
 
     /// A step over texts of these lengths failed.

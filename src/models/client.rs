@@ -152,12 +152,12 @@ fn call<T>(
     let kept = CONNECTION.take();
     let was_kept = kept.is_some();
     // A statement that has waited in vain once does not wait again for its next step.
-    if let (false, Some(failure)) = (was_kept, remembered()) {
+    if let (false, false, Some(failure)) = (was_kept, options.is_tried_anew(), remembered()) {
         return Err(failure);
     }
     let patience = options.patience;
     let fresh = || {
-        Connection::open(patience).and_then(|connection| connection.call(request, options, &accept))
+        Connection::open(options).and_then(|connection| connection.call(request, options, &accept))
     };
     let first = match kept {
         Some(connection) => connection.call(request, options, &accept),

@@ -5,9 +5,10 @@
 use super::interface::Failure;
 use super::socket;
 use super::supervisor::{self, Start};
+use super::supervisor_state::{self, State};
 use crate::pg::latch;
 use crate::settings::Models;
-use memory_agent_model_server::engine::session::{Session, SessionError};
+use memory_agent_model_server::engine::session::{Session, SessionError, Silence};
 use memory_agent_model_server::protocol::{Endpoint, ErrorCode, Request, Response};
 use pgrx::pg_sys;
 use std::os::fd::AsRawFd;
@@ -25,6 +26,10 @@ const RUSH_PATIENCE: Duration = Duration::from_secs(1);
 const PROBE_AFTER: Duration = Duration::from_millis(500);
 /// A server that leaves a status request unanswered for so long is hung or stopped.
 const PROBE_PATIENCE: Duration = Duration::from_millis(1000);
+/// The same for an LLM's answer, which nothing can stand in for.
+const CHAT_PROBE_PATIENCE: Duration = Duration::from_secs(5);
+/// One look at a socket.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// How a request is carried out.
 pub struct CallOptions<'a> {
@@ -32,8 +37,9 @@ pub struct CallOptions<'a> {
     /// The longest wait for an answer, and what bounds it.
     timeout: Duration,
     timeout_setting: &'static str,
-    /// Whether it may be sent again after a connection was lost that had taken it.
-    is_repeatable: bool,
+    /// An LLM is asked. Its answer costs money: no call asks for the same one twice. And nothing can stand in for
+    /// it: a call waits longer, and is tried although another one failed a moment ago.
+    is_chat: bool,
     /// Called before the request goes to the server.
     sending: Option<&'a dyn Fn()>,
 }
@@ -44,7 +50,7 @@ impl<'a> CallOptions<'a> {
             patience: Patience::ForStart,
             timeout: Models::current().inference_timeout,
             timeout_setting: "memory_agent.inference_timeout",
-            is_repeatable: true,
+            is_chat: false,
             sending: None,
         }
     }
@@ -54,15 +60,20 @@ impl<'a> CallOptions<'a> {
         Self { patience: Patience::None, ..Self::of_inference() }
     }
 
-    /// An LLM's answer costs money: no call asks for the same one twice, and `sending` hears before it is asked for.
+    /// * `sending`: hears before the answer is asked for.
     pub fn of_chat(endpoint: &Endpoint, sending: &'a dyn Fn()) -> Self {
         Self {
             patience: Patience::ForStart,
             timeout: endpoint.longest_wait(),
             timeout_setting: "memory_agent.llm_timeout",
-            is_repeatable: false,
+            is_chat: true,
             sending: Some(sending),
         }
+    }
+
+    /// Whether a call is tried although the last one, a moment ago, found no server.
+    pub fn is_tried_anew(&self) -> bool {
+        self.is_chat
     }
 }
 
@@ -99,10 +110,11 @@ pub struct Connection {
 
 impl Connection {
     /// Connects, waiting a little for a server that is starting.
-    pub fn open(patience: Patience) -> Result<Self, Lost> {
+    pub fn open(options: &CallOptions<'_>) -> Result<Self, Lost> {
+        let (patience, opened_at) = (options.patience, Instant::now());
         let after = |time| match patience {
-            Patience::None => Instant::now(),
-            Patience::ForStart => Instant::now() + time,
+            Patience::None => opened_at,
+            Patience::ForStart => opened_at + time,
         };
         let (mut deadline, rush_is_over) = (after(RECONNECT_PATIENCE), after(RUSH_PATIENCE));
         let mut start_requested = false;
@@ -126,6 +138,10 @@ impl Connection {
                             }
                             Ok(_) => {}
                         }
+                    }
+                    // Its supervisor may have heard only now that it ended.
+                    if options.is_chat && supervisor_state::read() == Some(State::Starting) {
+                        deadline = after(START_PATIENCE);
                     }
                     if Instant::now() >= deadline {
                         return Err(Lost::hung(format!(
@@ -157,7 +173,7 @@ impl Connection {
         self.send(started + options.timeout)?;
         self.receive_answer(id, started, options, accept).map_err(|lost| Lost {
             failure: Failure { was_sent: true, ..lost.failure },
-            may_retry: lost.may_retry && options.is_repeatable,
+            may_retry: lost.may_retry && !options.is_chat,
         })
     }
 
@@ -170,7 +186,9 @@ impl Connection {
         accept: impl Fn(Response) -> Result<T, Response>,
     ) -> Result<(Self, Result<T, Failure>), Lost> {
         let timeout = options.timeout;
-        let mut probed_at: Option<Instant> = None;
+        let patience = if options.is_chat { CHAT_PROBE_PATIENCE } else { PROBE_PATIENCE };
+        // Since a probe was sent.
+        let mut silence: Option<Silence> = None;
         let mut next_probe = Instant::now() + PROBE_AFTER;
         loop {
             while let Some((answered, response)) = self.session.answer()? {
@@ -184,7 +202,7 @@ impl Connection {
                     };
                 }
                 // An answer to a probe: it is alive.
-                probed_at = None;
+                silence = None;
                 next_probe = Instant::now() + PROBE_AFTER;
             }
             let now = Instant::now();
@@ -202,36 +220,42 @@ impl Connection {
                     may_retry: false,
                 });
             }
-            match probed_at {
-                Some(at) if now >= at + PROBE_PATIENCE => {
+            match silence {
+                Some(silence) if silence.lasts(patience) => {
                     return Err(Lost::hung("the model server does not respond"));
                 }
                 None if now >= next_probe => {
                     self.session.ask(&Request::Status).map_err(SessionError::from)?;
                     self.send(started + timeout)?;
-                    probed_at = Some(now);
+                    silence = Some(Silence::default());
                 }
                 _ => {}
             }
-            if wait(Some((&self.stream, pg_sys::WL_SOCKET_READABLE)), Duration::from_millis(250)) {
+            let looked_at = Instant::now();
+            if wait(Some((&self.stream, pg_sys::WL_SOCKET_READABLE)), LOOK) {
                 self.session.receive(&mut self.stream)?;
+            } else if let Some(silence) = &mut silence {
+                silence.add(looked_at.elapsed(), LOOK);
             }
         }
     }
 
     fn send(&mut self, deadline: Instant) -> Result<(), Lost> {
-        let mut last_progress = Instant::now();
+        let mut silence = Silence::default();
         loop {
             if self.session.send(&mut self.stream)? {
-                last_progress = Instant::now();
+                silence = Silence::default();
             }
             if !self.session.is_sending() {
                 return Ok(());
             }
-            if Instant::now() >= deadline || last_progress.elapsed() >= PROBE_PATIENCE {
+            if Instant::now() >= deadline || silence.lasts(PROBE_PATIENCE) {
                 return Err(Lost::hung("the model server does not read requests"));
             }
-            wait(Some((&self.stream, pg_sys::WL_SOCKET_WRITEABLE)), Duration::from_millis(250));
+            let looked_at = Instant::now();
+            if !wait(Some((&self.stream, pg_sys::WL_SOCKET_WRITEABLE)), LOOK) {
+                silence.add(looked_at.elapsed(), LOOK);
+            }
         }
     }
 }

@@ -4,19 +4,23 @@
 use super::{Failure, current};
 use memory_agent_model_server::protocol::Encoding;
 
-/// Most texts, and bytes of them, in one request to the model server.
+/// Most texts in one request to the model server.
 const TEXTS_PER_REQUEST: usize = 256;
-const BYTES_PER_REQUEST: usize = 8 * 1024 * 1024;
+/// Most bytes of texts that one request counts.
+pub const COUNTED_BYTES: usize = 8 * 1024 * 1024;
+/// Most bytes of texts that one request embeds: some 32 windows of a model that reads 512 tokens. One text
+/// alone may be longer, and has 32 windows at most.
+pub const EMBEDDED_BYTES: usize = 48 * 1024;
 
-/// How many of these texts, from the first, make one request: at least one.
-pub fn in_one_request(texts: &[String]) -> usize {
+/// How many of these texts, from the first, make one request of at most `limit` bytes: at least one.
+pub fn in_one_request(texts: &[String], limit: usize) -> usize {
     let mut bytes = 0;
     let fitting = texts
         .iter()
         .take(TEXTS_PER_REQUEST)
         .take_while(|text| {
             bytes += text.len();
-            bytes <= BYTES_PER_REQUEST
+            bytes <= limit
         })
         .count();
     fitting.max(1).min(texts.len())
@@ -32,7 +36,7 @@ pub fn count_as(encoding: Encoding, texts: &[String]) -> Result<Vec<u32>, Failur
     let mut counts = Vec::with_capacity(texts.len());
     let mut rest = texts;
     while !rest.is_empty() {
-        let (some, others) = rest.split_at(in_one_request(rest));
+        let (some, others) = rest.split_at(in_one_request(rest, COUNTED_BYTES));
         counts.extend(current().count(encoding, some.to_vec())?);
         rest = others;
     }

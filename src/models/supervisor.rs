@@ -314,13 +314,15 @@ impl Supervisor {
             return;
         }
         self.last_check = Some(Instant::now());
-        match socket::status_within(ANSWER_PATIENCE) {
-            Some(status) if status.pid == child.pid() => {}
-            _ => {
-                log!("memory_agent: the model server does not answer, it is replaced");
-                child.kill();
-                self.back_off = FIRST_BACK_OFF;
-            }
+        let answers = || {
+            socket::status_within(ANSWER_PATIENCE).is_some_and(|status| status.pid == child.pid())
+        };
+        // Once more: a pause of the whole machine ends the first wait, whatever the server does. And answers of
+        // LLMs that are on their way are lost with it.
+        if !answers() && !answers() {
+            log!("memory_agent: the model server does not answer, it is replaced");
+            child.kill();
+            self.back_off = FIRST_BACK_OFF;
         }
     }
 

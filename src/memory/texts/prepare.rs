@@ -2,7 +2,8 @@
 //! token counts, or what stands in for them.
 
 use crate::memory::scope::active_model;
-use crate::models::{self, Prepared, counting};
+use crate::models::counting::{self, COUNTED_BYTES, EMBEDDED_BYTES};
+use crate::models::{self, Prepared};
 use crate::pg::prelude::*;
 use crate::settings::{Content, EmbedOnIngest};
 use crate::store::models::Kind;
@@ -13,17 +14,19 @@ use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
 /// Embeddings and token counts of texts, or what stands in for them.
 pub struct Prepare {
-    /// Per text its windows; empty when they are to be made later.
+    /// Of the first texts, each one's windows. Those of the others are to be made later.
     pub embeddings: Vec<Vec<Vec<f32>>>,
-    pub token_counts: Vec<u32>,
-    pub token_counts_exact: bool,
+    token_counts: Vec<u32>,
+    /// How many of the counts, from the first, are no estimates.
+    exact_counts: usize,
     pub model: Option<ModelRef>,
     /// By which their words are indexed.
     pub configuration: String,
 }
 
-/// Asks the models for everything that storing these texts needs. A failure is a WARNING: the rows
-/// are then stored without embeddings and with estimated counts.
+/// Asks the models for everything that storing these texts needs, in requests of a size that is answered well within
+/// `memory_agent.inference_timeout`. A failure is a WARNING: the rows that are left are then stored without embeddings
+/// and with estimated counts.
 pub fn prepare(
     indexed_texts: Vec<String>,
     contents: Vec<String>,
@@ -56,14 +59,12 @@ pub fn prepare_by(
 ) -> Prepare {
     let embeds_later = model.is_some() && !embed_now;
     let embed_now = model.as_ref().filter(|_| embed_now);
-    let estimates: Vec<u32> =
-        contents.iter().map(|content| tokens::estimate_tokens(content)).collect();
+    let limit = if embed_now.is_some() { EMBEDDED_BYTES } else { COUNTED_BYTES };
     let mut embeddings = Vec::with_capacity(indexed_texts.len());
     let mut token_counts = Vec::with_capacity(contents.len());
-    let mut failure = None;
     let mut start = if embeds_later { contents.len() } else { 0 };
     while start < contents.len() {
-        let end = start + counting::in_one_request(&contents[start..]);
+        let end = start + counting::in_one_request(&contents[start..], limit);
         let token_texts = contents[start..end].to_vec();
         let texts =
             if embed_now.is_some() { indexed_texts[start..end].to_vec() } else { Vec::new() };
@@ -73,21 +74,16 @@ pub fn prepare_by(
                 embeddings.extend(some);
                 token_counts.extend(counts);
             }
-            Err(error) => {
-                failure = Some(error);
+            Err(failure) => {
+                failure.warn("stored without embedding");
                 break;
             }
         }
     }
-    if let Some(failure) = &failure {
-        failure.warn("stored without embedding");
-        embeddings.clear();
-    }
-    let token_counts_exact = failure.is_none() && !embeds_later;
-    if !token_counts_exact {
-        token_counts = estimates;
-    }
-    Prepare { embeddings, token_counts, token_counts_exact, model, configuration }
+    let exact_counts = token_counts.len();
+    let rest = &contents[exact_counts..];
+    token_counts.extend(rest.iter().map(|content| tokens::estimate_tokens(content)));
+    Prepare { embeddings, token_counts, exact_counts, model, configuration }
 }
 
 impl Prepare {
@@ -110,7 +106,7 @@ impl Prepare {
     pub fn complete<'a>(&'a self, index: usize, entry: NewEntry<'a>) -> NewEntry<'a> {
         NewEntry {
             token_count: self.token_count(index),
-            token_count_exact: self.token_counts_exact,
+            token_count_exact: index < self.exact_counts,
             embedding: self.embedding(index),
             embedding_model: self.model.as_ref().map(|model| model.name.as_str()),
             ..entry
@@ -119,6 +115,7 @@ impl Prepare {
 
     /// Whether rows stored with this need the embed job.
     pub fn needs_job(&self) -> bool {
-        (self.model.is_some() && self.embeddings.is_empty()) || !self.token_counts_exact
+        let texts = self.token_counts.len();
+        (self.model.is_some() && self.embeddings.len() < texts) || self.exact_counts < texts
     }
 }

@@ -56,11 +56,11 @@ fn nothing_outlives_the_cluster() {
             wait_until(AT_THE_LATEST, "every process to end with the cluster", || {
                 cluster.processes().is_empty()
             });
+            // A process that is ending has no data directory any more, and is not gone yet.
             for pid in [server, supervisor] {
-                assert!(
-                    Process::find(pid).is_none_or(|process| process.state == 'Z'),
-                    "{end:?}: {pid} lives"
-                );
+                wait_until(AT_THE_LATEST, &format!("{end:?}: {pid} to be gone"), || {
+                    Process::find(pid).is_none_or(|process| process.state == 'Z')
+                });
             }
             assert!(call.join().unwrap().is_err(), "the call survived a {end:?}");
             cluster.start();

@@ -3,6 +3,7 @@
 //! something to be written or read, and decides how long to wait for that.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -18,6 +19,26 @@ pub enum SessionError {
     Io(#[from] io::Error),
     #[error("the model server cannot be understood: {0}")]
     Protocol(#[from] ProtocolError),
+}
+
+/// How long a client waited for a sign of life, in time in which it could have seen one. A pause of the whole
+/// machine stops client and server alike, and says nothing about the server: it counts as one wait.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silence(Duration);
+
+impl Silence {
+    /// Counts a wait that ended without a sign.
+    ///
+    /// * `took`: how long it took.
+    /// * `limit`: after how long it was to end; what it took beyond is the machine's.
+    pub fn add(&mut self, took: Duration, limit: Duration) {
+        self.0 += took.min(limit);
+    }
+
+    #[must_use]
+    pub fn lasts(&self, patience: Duration) -> bool {
+        self.0 >= patience
+    }
 }
 
 /// What is under way on one connection.
@@ -212,5 +233,21 @@ mod tests {
         assert!(!session.is_sending());
         assert!(session.answer().unwrap().is_none());
         assert_eq!(session.ask(&Request::Status).unwrap(), 2, "the id is not given again");
+    }
+
+    #[test]
+    fn a_pause_counts_as_one_wait() {
+        let (limit, patience) = (Duration::from_millis(250), Duration::from_secs(1));
+        let mut silence = Silence::default();
+        silence.add(Duration::from_secs(60), limit);
+        assert!(!silence.lasts(patience));
+        (0..3).for_each(|_| silence.add(Duration::from_millis(251), limit));
+        assert!(silence.lasts(patience));
+        // Waits that a signal ends count as what they are.
+        let mut silence = Silence::default();
+        (0..999).for_each(|_| silence.add(Duration::from_millis(1), limit));
+        assert!(!silence.lasts(patience));
+        silence.add(Duration::from_millis(1), limit);
+        assert!(silence.lasts(patience));
     }
 }

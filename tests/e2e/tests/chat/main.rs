@@ -14,6 +14,7 @@ mod gate;
 mod injections;
 mod never_over;
 mod options;
+mod outages;
 mod passages;
 #[path = "../common/random.rs"]
 #[allow(dead_code, reason = "shared with suites that use other parts")]
@@ -21,4 +22,7 @@ mod random;
 mod scene;
 mod spent;
 mod stored;
+#[path = "../common/supervisor.rs"]
+#[allow(dead_code, reason = "shared with suites that use other parts")]
+mod supervisor;
 mod tls;

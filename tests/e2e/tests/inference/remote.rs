@@ -3,7 +3,8 @@
 
 use memory_agent_e2e::llm::{Call, Fault, FaultPlan, LlmStub, Reply};
 use memory_agent_e2e::memory::{ingest, recall, run, value, values};
-use memory_agent_e2e::{Builder, Client, Cluster, expect_error, wait_until};
+use memory_agent_e2e::{Builder, Client, Cluster, Json, expect_error, json, wait_until};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -109,6 +110,38 @@ fn an_outage_of_the_endpoint_costs_nothing_but_time() {
     stub.set_down(false);
     assert!(value::<bool>(&mut client, "SELECT memory_wait('90 s')", &[]));
     assert_eq!(value::<i64>(&mut client, MISSING, &[]), 0);
+}
+
+/// A statement asks for its embeddings in several requests: what the first ones brought is stored, and a job makes up
+/// for the others only.
+#[test]
+fn a_failure_in_the_middle_keeps_what_is_embedded() {
+    let stub = embedder();
+    let refused = Arc::new(AtomicBool::new(true));
+    let refuses = Arc::clone(&refused);
+    stub.faults(FaultPlan::when(move |call| {
+        let is_meant = call.body["input"].to_string().contains("FLAGGED");
+        (is_meant && refuses.load(Ordering::Relaxed)).then_some(Fault::Status(500))
+    }));
+    let cluster = with_embedder(&stub).setting("memory_agent.worker", "off").start();
+    let mut client = cluster.database("remote_middle").connect();
+    let turns: Vec<Json> = ["whale ", "FLAGGED ", "parrot "]
+        .map(|word| json!({"role": "user", "content": word.repeat(30_000 / word.len())}))
+        .into();
+    let store = "SELECT count(*) FROM memory_ingest_batch($1::text::jsonb, session_id => 's')";
+    assert_eq!(value::<i64>(&mut client, store, &[&Json::from(turns).to_string()]), 3);
+    let state = "SELECT concat_ws('/', left(content, 4), embedding IS NULL, token_count_exact) \
+                   FROM memory_agent.entries ORDER BY id";
+    let expected = ["whal/f/t", "FLAG/t/f", "parr/t/f"];
+    assert_eq!(values::<String>(&mut client, state, &[]), expected);
+    let before = stub.call_count();
+    refused.store(false, Ordering::Relaxed);
+    cluster.alter_system("memory_agent.worker", Some("on"));
+    assert!(value::<bool>(&mut client, "SELECT memory_wait('90 s')", &[]));
+    let expected = ["whal/f/t", "FLAG/f/t", "parr/f/t"];
+    assert_eq!(values::<String>(&mut client, state, &[]), expected);
+    let again = stub.calls().split_off(before);
+    assert!(again.iter().all(|call| !call.body["input"].to_string().contains("whale")));
 }
 
 /// A text that a filter before the endpoint refuses fails its own job, with the reason. Everything else is embedded
