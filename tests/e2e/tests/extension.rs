@@ -159,6 +159,17 @@ fn everything_has_a_comment() {
     assert_eq!(found(&mut client, columns), [""; 0]);
 }
 
+/// What psql shows fits on a screen; the page has the rest.
+#[test]
+fn comments_of_functions_are_short() {
+    let mut client = shared().database("extension_short_comments").connect();
+    let others = "SELECT p.oid::regprocedure::text FROM {MEMBERS} JOIN pg_proc p ON p.oid = d.objid \
+                   WHERE d.classid = 'pg_proc'::regclass AND p.pronamespace = x.extnamespace \
+                     AND (length(obj_description(p.oid, 'pg_proc')) > 500 \
+                          OR obj_description(p.oid, 'pg_proc') NOT LIKE '% See docs/reference.md.')";
+    assert_eq!(found(&mut client, others), [""; 0]);
+}
+
 /// Volatility, parallel safety and strictness of every function, as PostgreSQL prints them.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("memory_add", "volatile unsafe"),
