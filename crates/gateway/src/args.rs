@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use memory_agent_core::text::ids;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use uuid::Uuid;
 
 /// Long-term memory of PostgreSQL for clients that speak HTTP.
 #[derive(Debug, Parser)]
@@ -25,6 +26,12 @@ pub enum Command {
     Chat(Chat),
     /// Say how the memory of a database is, and what to do about it.
     Doctor(Doctor),
+    /// Store a fact, and print its id.
+    Add(Add),
+    /// Print the memories that answer a question, best first: id, score, time and text, separated by tabs.
+    Recall(Recall),
+    /// Forget memories.
+    Forget(Forget),
     /// Write a person's memory to a file that `import` reads.
     Export(Export),
     /// Bring conversations and facts from ChatGPT, Claude, Claude Code, mem0, MCP's memory server, or JSON lines.
@@ -85,6 +92,53 @@ pub struct Doctor {
         hide_env_values = true
     )]
     pub database: String,
+}
+
+/// Options of `add`.
+#[derive(Debug, Args)]
+pub struct Add {
+    #[command(flatten)]
+    pub person: Person,
+
+    /// The session that the fact belongs to. Without, it holds everywhere.
+    #[arg(long, value_name = "SESSION_ID", value_parser = one_session)]
+    pub session: Option<String>,
+
+    /// The fact, or - for standard input.
+    pub text: String,
+}
+
+/// Options of `recall`.
+#[derive(Debug, Args)]
+pub struct Recall {
+    #[command(flatten)]
+    pub person: Person,
+
+    /// Most memories. Without, memory_agent.default_top_k.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub top_k: Option<i32>,
+
+    /// One JSON object a line, with kind, role and session too.
+    #[arg(long)]
+    pub json: bool,
+
+    /// The question.
+    pub question: String,
+}
+
+/// Options of `forget`.
+#[derive(Debug, Args)]
+pub struct Forget {
+    #[command(flatten)]
+    pub person: Person,
+
+    /// Why, for the history.
+    #[arg(long)]
+    pub reason: Option<String>,
+
+    /// The ids, as `add` and `recall` print them.
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<Uuid>,
 }
 
 /// Options of `export`.

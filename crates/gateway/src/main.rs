@@ -56,6 +56,13 @@ fn main() -> ExitCode {
             return terminal::ended(runtime.block_on(terminal::chat(options)));
         }
         Command::Doctor(options) => return runtime.block_on(doctor::run(options)),
+        Command::Add(options) => return terminal::ended(runtime.block_on(terminal::add(options))),
+        Command::Recall(options) => {
+            return terminal::ended(runtime.block_on(terminal::recall(options)));
+        }
+        Command::Forget(options) => {
+            return terminal::ended(runtime.block_on(terminal::forget(options)));
+        }
         Command::Export(options) => {
             return terminal::ended(runtime.block_on(terminal::export(options)));
         }

@@ -1,4 +1,4 @@
-//! What a person does with memory in a terminal: talk with it, take it along, and bring it. It speaks to the
+//! What a person does with memory in a terminal: talk with it, ask it once, take it along, and bring it. It speaks to the
 //! person who called it, so it writes sentences where the rest of the program writes a log.
 
 mod chat;
@@ -7,12 +7,14 @@ pub mod formats;
 mod import;
 mod progress;
 mod record;
+mod single;
 mod sources;
 mod unpacked;
 
 pub use chat::chat;
 pub use export::export;
 pub use import::{STORE, cost, import};
+pub use single::{add, forget, recall};
 pub use unpacked::is_conversations;
 
 use crate::args::Person;

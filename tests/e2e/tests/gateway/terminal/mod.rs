@@ -1,9 +1,10 @@
-//! What a person does with memory in a terminal: `chat`, `export`, `import`.
+//! What a person does with memory in a terminal: `chat`, `add`, `recall`, `forget`, `export`, `import`.
 
 mod chat;
 mod export;
 mod import;
 mod import_sources;
+mod single;
 
 use crate::{ROLE, cluster};
 use memory_agent_e2e::{Gateway, Json, bindir};
