@@ -20,6 +20,7 @@ mod libraries;
 mod limits;
 mod mcp;
 mod mem0;
+mod monitoring;
 mod passages;
 mod passing;
 mod people;
