@@ -1,5 +1,5 @@
 # What can be done here; ARGS goes to the script: make test ARGS='--only e2e --test recall'.
-.PHONY: help demo demo-stop setup build install test fuzz test-assert test-pg16 test-pg17 test-pg18 test-llm bench evaluate lint clean
+.PHONY: help demo demo-stop setup build install package test-package test fuzz test-assert test-pg16 test-pg17 test-pg18 test-llm bench evaluate lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -18,6 +18,12 @@ build: ## build the extension, the model server and the gateway, without install
 
 install: ## build, and install into the PostgreSQL that PG_CONFIG names (default: Debian's 15)
 	scripts/install
+
+package: ## Debian packages for Debian's PostgreSQL 15; ARGS: the folder for them
+	scripts/package $(ARGS)
+
+test-package: ## the packages installed, used and purged in a Debian 12 of their own (root; 3 GB)
+	scripts/test-package
 
 test: ## all tests
 	scripts/test $(ARGS)
