@@ -106,7 +106,8 @@ impl Prepare {
     pub fn complete<'a>(&'a self, index: usize, entry: NewEntry<'a>) -> NewEntry<'a> {
         NewEntry {
             token_count: self.token_count(index),
-            token_count_exact: index < self.exact_counts,
+            // What has no text has no count that could be wrong.
+            token_count_exact: !(self.exact_counts..self.token_counts.len()).contains(&index),
             embedding: self.embedding(index),
             embedding_model: self.model.as_ref().map(|model| model.name.as_str()),
             ..entry
