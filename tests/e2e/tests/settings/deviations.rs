@@ -66,7 +66,7 @@ memory_message | chat | its effect, in all its forms
 memory_tokens | chat context | its effect; large, where parts of conversations are cut to fit a budget
 min_episode_turns | background lifecycle reflection worker | episodes of one turn that are reflected on
 model_dir | faults settings | its effect: other models, broken ones, none
-model_server_path | context faults gateway security settings | no model server, or a broken one
+model_server_path | chat context faults gateway security settings | no model server, or a broken one; in chat, one that starts late
 neighbor_weight | ingest model_change recall | its effect; 0, where each turn is compared by itself
 onnxruntime_path | faults settings | its effect: a broken one, none
 prompt_metadata | context | its effect
@@ -99,7 +99,7 @@ tool_failures | reflection | its effect
 trace | chat erase settings worker | its effect, and copies of texts that an erasure has to find
 ungrounded_facts | reflection worker | its effect
 user_id | attach background chat common context dump erase facts gateway harness history inference isolation lifecycle markdown model_change page pgbouncer quotas recall reflection security settings summaries upgrade window worker | who asks: a test's sessions name their user, as every application does
-worker | attach background chat dump erase faults gateway harness ingest lifecycle page security standby upgrade window | off, where rows are to stay as they are or jobs are to stay queued; on again later
+worker | attach background chat dump erase faults gateway harness inference ingest lifecycle page security standby upgrade window | off, where rows are to stay as they are or jobs are to stay queued; on again later
 ";
 
 /// Suites that set a setting whose name a variable holds.
