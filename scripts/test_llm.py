@@ -3,8 +3,7 @@
     test_llm.py sql MODE CHECK TURNS FILE...  writes what psql is to run
     test_llm.py score TURNS FILE... <JSON     reads what that printed, and prints the figures
 
-MODE is turn, episode (facts from the turns of an episode when it has ended: reflection = off) or reflection
-(one question about the whole episode). CHECK is on or off (statement_check).
+MODE is turn, or episode (facts from the turns of an episode when it has ended). CHECK is on or off (statement_check).
 
 TURNS is how many, or the first and the last: 27-60.
 
@@ -83,10 +82,8 @@ def write_sql(mode, check, turns):
           f"SET memory_agent.summarization = off; SET memory_agent.statement_check = {check}; "
           "SET memory_agent.extraction_batch = 0;")
     if mode != "turn":
-        # Twenty turns are more than five facts, and the last episode of a session may be short.
-        print("SET memory_agent.episode_max_turns = 5; SET memory_agent.max_facts_per_episode = 10; "
-              "SET memory_agent.min_episode_turns = 1;")
-        print(f"SET memory_agent.reflection = {'on' if mode == 'reflection' else 'off'};")
+        # The last episode of a session may be short.
+        print("SET memory_agent.episode_max_turns = 5; SET memory_agent.min_episode_turns = 1;")
     print("\\o /dev/null")
     for turn, following in zip(turns, turns[1:] + [None]):
         metadata = literal(json.dumps({"number": turn["number"]}))
@@ -178,7 +175,7 @@ def main():
     command, *rest = sys.argv[1:]
     if command == "sql":
         mode, check, most, *paths = rest
-        if mode not in ("turn", "episode", "reflection") or check not in ("on", "off"):
+        if mode not in ("turn", "episode") or check not in ("on", "off"):
             sys.exit(f"there is no mode {mode} with the check {check}")
         write_sql(mode, check, turns_of(paths, most))
     else:

@@ -398,6 +398,7 @@ ALTER TABLE memory_agent.llm_probes ENABLE ROW LEVEL SECURITY;
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoints', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoint_uses', '');
 
+COMMENT ON TABLE memory_agent.traces IS 'One document for each call that extracts from turns of episodes: its inputs, output and effects.';
 COMMENT ON TABLE memory_agent.endpoints IS 'LLM endpoints that memory_set_endpoint wrote. Keys are not here: key_name is a file of memory_agent.llm_key_dir.';
 COMMENT ON COLUMN memory_agent.endpoints.enabled_in IS 'The cluster, the database and the installation of the extension in which the owner wrote or enabled the endpoint. In a copy of the database and after a restore it is off.';
 COMMENT ON TABLE memory_agent.endpoint_uses IS 'The LLM endpoint of each agent; an empty agent_id stands for all agents without one of their own.';
@@ -603,6 +604,7 @@ BEGIN
 END
 $views$;
 
+COMMENT ON VIEW memory_traces IS 'Traces of extractions from episodes.';
 COMMENT ON VIEW memory_agents IS 'Settings that memory_configure stored for all sessions of an agent: those of the session''s identity and those for all users.';
 COMMENT ON VIEW memory_archives IS 'Documents and archived conversations as wholes, of the session''s identity and shared ones, including forgotten ones.';
 COMMENT ON VIEW memory_changes IS 'History of the session''s identity and of shared memory, row by row; memory_history() returns that of one memory.';
@@ -860,7 +862,7 @@ COMMENT ON COLUMN memory_agent.entries.embedding IS 'Embedding of the text with 
 COMMENT ON COLUMN memory_agent.entries.lexemes IS 'Words of the text with its speaker''s name.';
 COMMENT ON COLUMN memory_agent.entries.doc_len IS 'Number of words in lexemes, including repetitions: the document length of BM25.';
 COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it is true.';
-COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for extraction; infinity while it waits for the reflection on its episode, or, said by an assistant, for the extraction of what was decided; -infinity for a turn without extraction.';
+COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for extraction; infinity while it waits for the end of its episode, or, said by an assistant, for the extraction of what was decided; -infinity for a turn without extraction.';
 COMMENT ON COLUMN memory_agent.archives.summary_id IS 'The L3 with which a conversation was last archived: an L3 made from it replaces it in the archive.';
 COMMENT ON COLUMN memory_agent.archives.doc_type IS 'conversation for archived conversations, any other value for documents.';
 COMMENT ON COLUMN memory_agent.jobs.payload IS 'Input and progress of the job. Emptied when it is done.';
@@ -962,9 +964,10 @@ COMMENT ON FUNCTION memory_agent.revoke_all(regrole) IS
     'Revokes every privilege on the extension''s objects from a role.';
 COMMENT ON COLUMN memory_agent.session_summaries.previous_id IS 'The L3 whose content was merged into this one.';
 COMMENT ON COLUMN memory_agent.episodes.status IS 'open while turns are added to it, closed when it has ended, reflected when facts were extracted from it or its turns wait for that.';
-COMMENT ON COLUMN memory_agent.episodes.carried_into IS 'For a short episode: the later episode with which the worker reflected on it.';
+COMMENT ON COLUMN memory_agent.episodes.carried_into IS 'For a short episode: the later episode with whose turns its own were extracted from.';
 COMMENT ON COLUMN memory_agent.traces.episode_id IS 'The episode; the last one if short episodes were carried into it.';
 COMMENT ON COLUMN memory_agent.traces.body IS 'mode, episodes, input_turn_count, input_turns, prior_fact_count, prior_facts (the newest), scoped_facts (those that the LLM was shown), raw_output, actions, dropped, saved_facts, superseded_facts, rounds, elapsed_ms.';
+COMMENT ON COLUMN memory_agent.traces.body IS 'mode, episodes, input_turn_count, input_turns, prior_fact_count, prior_facts (the newest), scoped_facts (those that new ones were compared with), raw_output, saved_facts, superseded_facts, rounds, elapsed_ms.';
 COMMENT ON COLUMN memory_agent.episodes.wants_reflection IS 'Whether facts are to be extracted from the episode when it ends.';
 COMMENT ON FUNCTION memory_load(text,text,text) IS
     'Returns the window of a session as it goes into a prompt: the summary as a row of role system, if there is one, then the turns that have not left the window, oldest first. token_count is the number of cl100k_base tokens of the content. Errors: 22023, 42501. See docs/reference.md.';

@@ -9,7 +9,7 @@ COMMENT ON TABLE memory_agent.episodes IS 'Runs of related turns in a session.';
 COMMENT ON TABLE memory_agent.jobs IS 'Work for the background worker; at most one pending job of a kind and scope.';
 COMMENT ON TABLE memory_agent.history IS 'Append-only record of what happened to memory: a hash chain per user over salted commitments.';
 COMMENT ON TABLE memory_agent.llm_calls IS 'Calls of language models: tokens, latency, status. Bodies only while tracing.';
-COMMENT ON TABLE memory_agent.traces IS 'One document per reflection: its inputs, output and effects.';
+COMMENT ON TABLE memory_agent.traces IS 'One document for each call that extracts from turns of episodes: its inputs, output and effects.';
 COMMENT ON TABLE memory_agent.archives IS 'The knowledge base: documents and archived conversations as wholes. Their chunks are entries of kind document.';
 COMMENT ON TABLE memory_agent.models IS 'Models registered in this database. If none of a kind is active, the settings name the model.';
 COMMENT ON TABLE memory_agent.attachments IS 'Application tables whose rows become entries.';
@@ -25,7 +25,7 @@ COMMENT ON VIEW memory_session_summaries IS 'Active summaries of the session''s 
 COMMENT ON VIEW memory_sessions IS 'Conversations of the session''s identity.';
 COMMENT ON VIEW memory_jobs IS 'Jobs of the session''s identity, with progress (done of total).';
 COMMENT ON VIEW memory_llm_calls IS 'Calls of language models, without bodies.';
-COMMENT ON VIEW memory_traces IS 'Traces of reflections.';
+COMMENT ON VIEW memory_traces IS 'Traces of extractions from episodes.';
 COMMENT ON SCHEMA memory_agent IS 'Tables and internals of the extension memory_agent.';
 COMMENT ON COLUMN memory_agent.sessions.last_turn_at IS 'Event time of the newest turn.';
 COMMENT ON COLUMN memory_agent.sessions.active_tokens IS 'Tokens of the turns in the window.';
@@ -51,7 +51,7 @@ COMMENT ON COLUMN memory_agent.entries.state IS 'active: in the window and in re
 COMMENT ON COLUMN memory_agent.entries.valid_to IS 'Event time at which it stopped being true; NULL while it is true.';
 COMMENT ON COLUMN memory_agent.entries.replaced_by IS 'The entry that replaced it.';
 COMMENT ON COLUMN memory_agent.entries.doubted_by IS 'What was said later than this fact and perhaps replaces or ends it: a fact, or a turn.';
-COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for extraction; infinity while it waits for the reflection on its episode, or, said by an assistant, for the extraction of what was decided; -infinity for a turn without extraction.';
+COMMENT ON COLUMN memory_agent.entries.extracted_at IS 'When facts were extracted from it. NULL while a turn waits for extraction; infinity while it waits for the end of its episode, or, said by an assistant, for the extraction of what was decided; -infinity for a turn without extraction.';
 COMMENT ON COLUMN memory_agent.archives.summary_id IS 'The L3 with which a conversation was last archived: an L3 made from it replaces it in the archive.';
 COMMENT ON COLUMN memory_agent.archives.namespace IS 'conversations:USER or documents:USER.';
 COMMENT ON COLUMN memory_agent.archives.doc_type IS 'conversation for archived conversations, any other value for documents.';
@@ -206,9 +206,9 @@ COMMENT ON COLUMN memory_agent.session_summaries.source_ids IS 'The turns that t
 COMMENT ON COLUMN memory_agent.session_summaries.previous_id IS 'The L3 whose content was merged into this one.';
 COMMENT ON COLUMN memory_agent.episodes.ended_at IS 'Event time of the newest turn so far.';
 COMMENT ON COLUMN memory_agent.episodes.status IS 'open while turns are added to it, closed when it has ended, reflected when facts were extracted from it or its turns wait for that.';
-COMMENT ON COLUMN memory_agent.episodes.carried_into IS 'For a short episode: the later episode with which the worker reflected on it.';
+COMMENT ON COLUMN memory_agent.episodes.carried_into IS 'For a short episode: the later episode with whose turns its own were extracted from.';
 COMMENT ON COLUMN memory_agent.traces.episode_id IS 'The episode; the last one if short episodes were carried into it.';
-COMMENT ON COLUMN memory_agent.traces.body IS 'mode, episodes, input_turn_count, input_turns, prior_fact_count, prior_facts (the newest), scoped_facts (those that the LLM was shown), raw_output, actions, dropped, saved_facts, superseded_facts, rounds, elapsed_ms.';
+COMMENT ON COLUMN memory_agent.traces.body IS 'mode, episodes, input_turn_count, input_turns, prior_fact_count, prior_facts (the newest), scoped_facts (those that new ones were compared with), raw_output, saved_facts, superseded_facts, rounds, elapsed_ms.';
 COMMENT ON COLUMN memory_agent.episodes.wants_reflection IS 'Whether facts are to be extracted from the episode when it ends.';
 COMMENT ON FUNCTION memory_load(text,text,text) IS
     'Returns the window of a session as it goes into a prompt: the summary as a row of role system, if there is one, then the turns that have not left the window, oldest first. token_count is the number of cl100k_base tokens of the content. Errors: 22023, 42501. See docs/reference.md.';

@@ -8,7 +8,7 @@ use crate::jobs::exchange::{Llm, LlmTask, Start, Taken};
 use crate::jobs::extract::ExtractTask;
 use crate::jobs::prelude::*;
 use crate::jobs::reembed::ReembedTask;
-use crate::jobs::reflect::ReflectTask;
+use crate::jobs::reflect;
 use crate::jobs::reindex::ReindexTask;
 use crate::jobs::step::StepTask;
 use crate::jobs::summarize::SummaryTask;
@@ -31,12 +31,12 @@ pub enum Begin {
 pub fn begin(kind: JobKind) -> Begin {
     match kind {
         JobKind::Extract => Begin::Asking(start::<ExtractTask>),
-        JobKind::Reflect => Begin::Asking(start::<ReflectTask>),
         JobKind::Summarize | JobKind::Compress => Begin::Asking(start::<SummaryTask>),
         JobKind::Embed => Begin::Stepping(|job| Box::new(EmbedTask::start(job))),
         JobKind::Reembed => Begin::Stepping(|job| Box::new(ReembedTask::start(job))),
         JobKind::Attach => Begin::Stepping(|job| Box::new(AttachTask::start(job))),
         JobKind::Reindex => Begin::Stepping(|job| Box::new(ReindexTask::start(job))),
+        JobKind::Reflect => Begin::AtOnce(reflect::hand_over),
         JobKind::Evict => Begin::AtOnce(evict::step),
     }
 }
@@ -52,10 +52,13 @@ fn start<T: Start + 'static>(job: Job, llm: &mut Llm<'_>) -> Started {
 /// Why no LLM can be asked.
 pub fn asked(kind: JobKind, chosen: &Chosen) -> Result<Endpoint, String> {
     match kind {
-        JobKind::Extract | JobKind::Reflect => chosen.endpoint(),
+        JobKind::Extract => chosen.endpoint(),
         JobKind::Summarize | JobKind::Compress => chosen.endpoint_of_summaries(),
-        JobKind::Embed | JobKind::Evict | JobKind::Reembed | JobKind::Attach | JobKind::Reindex => {
-            Err("jobs of this kind ask no LLM".to_owned())
-        }
+        JobKind::Reflect
+        | JobKind::Embed
+        | JobKind::Evict
+        | JobKind::Reembed
+        | JobKind::Attach
+        | JobKind::Reindex => Err("jobs of this kind ask no LLM".to_owned()),
     }
 }

@@ -179,11 +179,9 @@ settings! {
 
     // Extraction.
     choice extraction: Extraction = Extraction::Turn, Userset, (),
-        "memory_agent.extraction\0", "Whether facts are extracted: from the user's turns (turn), from whole episodes when they are over (episode), or not (off).\0";
+        "memory_agent.extraction\0", "Whether facts are extracted: from the user's turns (turn), from those of an episode when it is over (episode), or not (off).\0";
     flag assistant_decisions: bool = false, Userset, (),
         "memory_agent.assistant_decisions\0", "Whether what an assistant decided becomes facts too, where a turn has the marker decision.\0";
-    flag tool_failures: bool = false, Userset, (),
-        "memory_agent.tool_failures\0", "Whether a reflection makes facts of what a tool returned, where both have the marker failure.\0";
     choice fact_scope: FactScopeChoice = FactScopeChoice::Session, Userset, (),
         "memory_agent.fact_scope\0", "Whose memory an extracted fact becomes: the session's, or the user's global memory.\0";
     int extraction_batch: i32 = 8, Userset, (0, 30),
@@ -195,11 +193,9 @@ settings! {
     choice statement_check: StatementChoice = StatementChoice::Auto, Userset, (),
         "memory_agent.statement_check\0", "Asks the LLM again whether the user states a fact, if its message contains more than statements: never (off), always (on), or if it has not passed the probe (auto).\0";
 
-    // Episodes and reflection.
-    flag reflection: bool = true, Userset, (),
-        "memory_agent.reflection\0", "Ask the LLM about an episode as a whole when it has ended; off extracts facts from its turns then.\0";
+    // Episodes.
     int min_episode_turns: i32 = 3, Userset, (1, 1000),
-        "memory_agent.min_episode_turns\0", "Turns from which an episode is reflected on by itself; a shorter one is carried into the next.\0";
+        "memory_agent.min_episode_turns\0", "Turns from which facts are extracted from an episode by itself; a shorter one is carried into the next.\0";
 
     // Summaries.
     flag summarization: bool = true, Userset, (),

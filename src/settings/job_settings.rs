@@ -18,6 +18,7 @@ pub fn extraction() -> ExtractionSettings {
         text_search_config: guc::text_search_config(),
         ungrounded_facts: ungrounded_facts(),
         statement_check: statement_check(),
+        traces: false,
         other: Map::new(),
     }
 }
@@ -42,14 +43,8 @@ pub fn reflection() -> ReflectionSettings {
     ReflectionSettings {
         min_episode_turns: natural(guc::min_episode_turns()),
         episode_gap: i64::from(guc::episode_gap()),
-        global: guc::fact_scope() == FactScopeChoice::Global,
-        other_sessions: guc::session_recall() == SessionRecall::User,
-        detect_markers: guc::auto_detect_markers(),
-        text_search_config: guc::text_search_config(),
-        ungrounded_facts: ungrounded_facts(),
-        extraction: (!guc::reflection()).then(extraction),
+        extraction: Some(extraction()),
         assistant_decisions: guc::assistant_decisions(),
-        tool_failures: guc::tool_failures(),
         other: Map::new(),
     }
 }

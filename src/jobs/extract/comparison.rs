@@ -45,6 +45,9 @@ impl ExtractTask {
         let has_passed = probing::passed(llm, Tested::Choices)?;
         self.has_passed = has_passed.unwrap_or(false);
         let asked = self.look()?;
+        if let Some(record) = &mut self.record {
+            record.compared_with(&asked.existing);
+        }
         if asked.new.is_empty() {
             return self.apply_or_compare(asked.decisions, None, llm);
         }
@@ -248,11 +251,12 @@ impl ExtractTask {
 
     /// Stores the result; with the error, if less was decided than should have been.
     pub(super) fn apply(
-        &self,
+        &mut self,
         decisions: &[Decision],
         judgement: apply::Judgement<'_>,
     ) -> Result<Applied, Aborted> {
-        transaction(|spi| {
+        let mut stored = self.job.payload::<payloads::Extract>().stored;
+        let applied = transaction(|spi| {
             let work = apply::Work {
                 target: Target {
                     job: &self.job,
@@ -268,11 +272,20 @@ impl ExtractTask {
                 decisions,
                 unverified: &self.unverified,
             };
-            let applied = apply::apply(spi, &work, judgement)?;
-            if applied != Applied::Stored(()) {
-                return Ok(applied);
+            let effects = match apply::apply(spi, &work, judgement)? {
+                Applied::Stored(effects) => effects,
+                Applied::Changed(()) => return Ok(Applied::Changed(())),
+                Applied::NotOurs => return Ok(Applied::NotOurs),
+                Applied::NoSession => return Ok(Applied::NoSession),
+            };
+            if self.record.is_some() {
+                stored.saved.extend(effects.saved.iter().map(Uuid::to_string));
+                stored.ended.extend(effects.ended.iter().map(Uuid::to_string));
             }
             if self.deferred.is_empty() {
+                if let Some(record) = &self.record {
+                    record.store(spi, &self.job, &self.turns, &stored)?;
+                }
                 let ids: Vec<Uuid> = self.turns.iter().map(|turn| turn.id).collect();
                 extraction::mark_done(spi, &self.job.user_id, &ids)?;
                 queue::finish(spi, &self.job)?;
@@ -284,10 +297,15 @@ impl ExtractTask {
                 // An attempt after this one goes on with the rest.
                 let mut job = self.job.clone();
                 let saved = extracted_facts::to_saved(&self.deferred);
-                job.keep(|payload: &mut payloads::Extract| payload.facts = Some(saved));
+                job.keep(|payload: &mut payloads::Extract| {
+                    payload.facts = Some(saved);
+                    payload.stored = stored.clone();
+                });
                 queue::save(spi, &job)?;
             }
-            Ok(applied)
-        })
+            Ok(Applied::Stored(()))
+        })?;
+        self.job.keep(|payload: &mut payloads::Extract| payload.stored = stored);
+        Ok(applied)
     }
 }

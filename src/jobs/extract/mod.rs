@@ -6,13 +6,15 @@
 
 mod comparison;
 mod passages;
+mod record;
 mod statements;
 
 use self::passages::Passages;
+use self::record::Record;
 use crate::jobs::exchange::{self, Exchange, Llm, LlmTask, Progress, Received, Start, Taken};
 use crate::jobs::llm_connection::LostCall;
 use crate::jobs::prelude::*;
-use crate::jobs::probing::Probing;
+use crate::jobs::probing::{self, Probing};
 use crate::memory::facts::apply;
 use crate::memory::facts::extracted_facts::{self, Fact};
 use crate::memory::facts::neighborhood::Decision;
@@ -23,6 +25,7 @@ use crate::memory::{scope::active_model, texts::follow_ups};
 use crate::settings::{Effective, Search};
 use crate::store::facts::NearFact;
 use crate::store::facts::extraction::{self, MessageBefore, WaitingTurn};
+use crate::store::llm::llm_probes::Tested;
 use crate::store::models::Kind;
 use crate::store::rows::fact_scope::FactScope;
 use crate::store::rows::sessions;
@@ -33,8 +36,9 @@ use memory_agent_core::facts::extract::{self, Marks, PendingTurn};
 use memory_agent_core::facts::grounding::may_state;
 use memory_agent_core::facts::passages::passages;
 use memory_agent_core::jobs::payloads::SavedFact;
-use memory_agent_core::jobs::session_settings::ExtractionSettings;
-use memory_agent_core::jobs::session_settings::MAX_FACTS_PER_TURN;
+use memory_agent_core::jobs::session_settings::{
+    ExtractionSettings, MAX_FACTS_PER_TURN, StatementCheck,
+};
 use memory_agent_model_server::protocol::{ChatOutcome, ModelRef};
 
 /// Characters of the turns in one extraction.
@@ -43,6 +47,8 @@ const CHARS: usize = 30_000;
 pub struct ExtractTask {
     pub job: Job,
     pub(super) settings: ExtractionSettings,
+    /// Most turns that one request extracts from; 0 is one sentence.
+    batch: u32,
     pub(super) turns: Vec<WaitingTurn>,
     /// What came before each of them, as far as it is shown to the LLM.
     before: Vec<Vec<EarlierMessage>>,
@@ -62,6 +68,8 @@ pub struct ExtractTask {
     pub(super) has_passed: bool,
     /// Why less was decided by the LLM than should have been.
     pub(super) undecided: Option<String>,
+    /// What a trace is to tell.
+    pub(super) record: Option<Record>,
     exchange: Exchange,
 }
 
@@ -103,11 +111,16 @@ impl LlmTask for ExtractTask {
             };
         }
         match received? {
-            Received::Answer(answer) => match &self.stage {
-                Stage::Extracting(_) => self.take_facts(&answer.text, llm),
-                Stage::Checking(_) => self.take_checks(Ok(&answer.text), llm),
-                _ => self.take_decisions(Ok(&answer.text), llm),
-            },
+            Received::Answer(answer) => {
+                if let Some(record) = &mut self.record {
+                    record.answered(&answer.text);
+                }
+                match &self.stage {
+                    Stage::Extracting(_) => self.take_facts(&answer.text, llm),
+                    Stage::Checking(_) => self.take_checks(Ok(&answer.text), llm),
+                    _ => self.take_decisions(Ok(&answer.text), llm),
+                }
+            }
             Received::Failure(reason) => match &self.stage {
                 Stage::Checking(_) if self.job.is_last_attempt() => {
                     self.take_checks(Err(reason), llm)
@@ -137,6 +150,7 @@ impl Start for ExtractTask {
         let settings = job.payload::<payloads::Extract>().session_settings(&server);
         let mut task = Self {
             job,
+            batch: settings.extraction_batch,
             settings,
             turns: Vec::new(),
             before: Vec::new(),
@@ -149,6 +163,7 @@ impl Start for ExtractTask {
             rounds: 0,
             has_passed: false,
             undecided: None,
+            record: None,
             exchange: Exchange::default(),
         };
         let taken = task.begin(llm);
@@ -158,6 +173,12 @@ impl Start for ExtractTask {
 
 impl ExtractTask {
     fn begin(&mut self, llm: &mut Llm<'_>) -> Taken {
+        // Asked about several turns, an LLM that makes facts of questions overlooks what the user states.
+        if self.settings.statement_check == StatementCheck::Auto
+            && probing::passed(llm, Tested::Statements)? == Some(false)
+        {
+            self.batch = 0;
+        }
         self.load()?;
         if self.turns.is_empty() {
             return self.finish_empty();
@@ -197,10 +218,10 @@ impl ExtractTask {
             taken.truncate(taken.len().div_ceil(2));
         }
         self.job.keep(|payload: &mut payloads::Extract| payload.tried = Some(attempts));
-        let (turns, before, model) = transaction(|spi| {
+        let (turns, before, model, record) = transaction(|spi| {
             let turns = if taken.is_empty() {
                 let scope = self.scope();
-                let most = self.settings.extraction_batch.max(1) as usize;
+                let most = self.batch.max(1) as usize;
                 extraction::waiting(spi, &scope, self.job.id, most, CHARS)?
             } else {
                 extraction::still_waiting(spi, &self.job.user_id, &taken, false)?
@@ -220,10 +241,14 @@ impl ExtractTask {
                 sessions::lock(spi, &key, turn.created_at)?;
             }
             let before = self.said_before(spi, &turns)?;
-            Ok((turns, before, active_model::active(spi, Kind::Embedder)?))
+            let record = match self.settings.traces && !turns.is_empty() {
+                true => Some(Record::start(spi, &self.fact_scope())?),
+                false => None,
+            };
+            Ok((turns, before, active_model::active(spi, Kind::Embedder)?, record))
         })?;
         (self.turns, self.before) = (turns, before);
-        self.model = model;
+        (self.model, self.record) = (model, record);
         Ok(())
     }
 
@@ -295,7 +320,7 @@ impl ExtractTask {
         if !(0..texts.len()).any(is_worth_asking) {
             return self.keep(Vec::new(), llm);
         }
-        if self.settings.extraction_batch > 0 || self.turns.len() > 1 {
+        if self.batch > 0 || self.turns.len() > 1 {
             let all: Vec<(usize, &str)> = texts.iter().map(String::as_str).enumerate().collect();
             return self.ask_about(&all, None, llm);
         }

@@ -17,11 +17,10 @@ pub fn of_settings(kind: JobKind) -> Asked {
 }
 
 /// The kinds of jobs that ask an LLM.
-pub const KINDS: [JobKind; 4] =
-    [JobKind::Extract, JobKind::Reflect, JobKind::Compress, JobKind::Summarize];
+pub const KINDS: [JobKind; 3] = [JobKind::Extract, JobKind::Compress, JobKind::Summarize];
 
 /// The endpoints that jobs of each kind ask by the settings.
-pub type LlmsOfSettings = [Asked; 4];
+pub type LlmsOfSettings = [Asked; 3];
 
 pub fn all_of_settings() -> LlmsOfSettings {
     KINDS.map(of_settings)

@@ -213,8 +213,7 @@ fn queue_reflections(from: &mut usize) -> Result<bool, Aborted> {
     queue_each(due, from, |spi, key| {
         // The session may have settings of its own, by which nothing is due.
         let own = scope_settings::of_session(&key, |settings| Ok(settings.clone()))?;
-        let no_job = Uuid::from_bytes([0; 16]);
-        if reflect::due(spi, &key, no_job, &own.reflection)?.is_empty() {
+        if reflect::due(spi, &key, &own.reflection)?.is_empty() {
             return Ok(());
         }
         follow_ups::queue_reflection(spi, &key, &own)

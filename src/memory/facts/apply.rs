@@ -9,6 +9,7 @@ use crate::memory::facts::unverified::Unverified;
 use crate::pg::prelude::*;
 use crate::store::facts::NearFact;
 use crate::store::facts::extraction::{self, WaitingTurn};
+use crate::store::queue::traces::Effects;
 use crate::store::queue::{self, Applied};
 use memory_agent_core::facts::reconcile::Plan;
 
@@ -58,7 +59,7 @@ fn known(work: &Work<'_>, judgement: Judgement<'_>) -> Vec<Uuid> {
 
 /// Stores the work; the job itself is the caller's to finish, in the same transaction. Locks in the
 /// order of all writers of facts: session or lock of the global facts, job, turns, facts.
-pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied> {
+pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<Applied<Effects>> {
     let job = work.target.job;
     let Some(mut writer) = Reconciler::lock(spi, &work.target, &known(work, judgement))? else {
         return Ok(Applied::NoSession);
@@ -101,5 +102,6 @@ pub fn apply(spi: &Spi, work: &Work<'_>, judgement: Judgement<'_>) -> PgResult<A
         writer.keep_unverified(unverified)?;
     }
     writer.finish()?;
-    Ok(Applied::Stored(()))
+    let (saved, ended) = (writer.facts.stored().to_vec(), writer.facts.ended().to_vec());
+    Ok(Applied::Stored(Effects { saved, ended }))
 }

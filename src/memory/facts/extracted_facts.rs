@@ -7,13 +7,12 @@ use crate::pg::prelude::*;
 use crate::settings::Content;
 use crate::store::facts::Unreconciled;
 use crate::store::facts::extraction::WaitingTurn;
-use crate::store::facts::reflections::EpisodeTurn;
 use memory_agent_core::facts::extract::{self, ExtractedFact};
 use memory_agent_core::facts::grounding;
 use memory_agent_core::facts::statement_check::STATED;
 use memory_agent_core::jobs::payloads::SavedFact;
+use memory_agent_core::text::markers;
 use memory_agent_core::text::secrets::Counts;
-use memory_agent_core::{facts::reflect, text::markers};
 use memory_agent_model_server::protocol::{ModelRef, Purpose};
 
 /// A text's embedding, by windows, and its token count. Without a model there are no windows; a negative count is
@@ -39,10 +38,6 @@ pub struct Fact {
     pub token_count: i32,
     /// The row that holds it already, added without being compared with the others.
     pub stored_as: Option<Uuid>,
-    /// Turns that say what it takes the place of.
-    pub replaces: Vec<Uuid>,
-    /// The known fact that it was to update, and that stays.
-    pub beside: Option<Uuid>,
     /// Secrets that were taken out of it.
     pub secrets: Counts,
 }
@@ -122,41 +117,6 @@ pub fn to_saved(facts: &[Fact]) -> Vec<SavedFact> {
         .collect()
 }
 
-/// A fact that an LLM made of episodes, without its embedding. It says when the newest of its turns
-/// said it, and lives as long as the longest of them.
-pub fn of_episode(
-    fact: &reflect::Fact,
-    turns: &[EpisodeTurn],
-    language: &Phrases,
-    detect_markers: bool,
-) -> Option<Fact> {
-    let sources: Vec<&EpisodeTurn> =
-        fact.turns.iter().filter_map(|&turn| turns.get(turn)).collect();
-    let newest = sources.iter().max_by_key(|turn| turn.created_at.into_inner())?;
-    let ends: Option<Vec<TimestampWithTimeZone>> =
-        sources.iter().map(|turn| turn.expires_at).collect();
-    let replaced = fact.replaces.iter().filter_map(|&turn| turns.get(turn));
-    Some(Fact {
-        text: grounding::dated(
-            &grounding::completed(&fact.text, &newest.content),
-            &newest.said_at,
-            language.of_another_language(),
-        ),
-        source_ids: sources.iter().map(|turn| turn.id).collect(),
-        replaces: replaced.map(|turn| turn.id).collect(),
-        beside: None,
-        secrets: Counts::default(),
-        created_at: newest.created_at,
-        said_at: newest.said_at.clone(),
-        expires_at: ends.and_then(|ends| ends.into_iter().max_by_key(|end| end.into_inner())),
-        markers: markers_of(&fact.markers, &fact.text, detect_markers.then_some(language)),
-        confidence: fact.confidence,
-        windows: Vec::new(),
-        token_count: 0,
-        stored_as: None,
-    })
-}
-
 /// Facts of turns that are still there, without embeddings. A fact lives as long as its turn, and
 /// says when its turn said it. A turn's own markers are its fact's when it has only one.
 pub fn of_turns(
@@ -187,8 +147,6 @@ pub fn of_turns(
                 windows: Vec::new(),
                 token_count: 0,
                 stored_as: None,
-                replaces: Vec::new(),
-                beside: None,
                 secrets: Counts::default(),
             })
         })
@@ -218,8 +176,6 @@ pub fn of_unreconciled(row: Unreconciled) -> Fact {
         windows: row.embedding.into_iter().map(|vector| vector.0).collect(),
         token_count: 0,
         stored_as: Some(row.id),
-        replaces: Vec::new(),
-        beside: None,
         secrets: Counts::default(),
     }
 }

@@ -8,7 +8,6 @@ use crate::memory::facts::unverified::Unverified;
 use crate::memory::prelude::*;
 use crate::memory::texts::secrets;
 use crate::settings::Effective;
-use crate::store::facts::repetitions::{self as links, Relation};
 use crate::store::facts::{self as store, Ending, NearFact};
 use crate::store::queue::Job;
 use crate::store::rows::entries::{self, NewEntry, Standing};
@@ -70,13 +69,8 @@ impl<'a> Reconciler<'a> {
         self.target.scope.user_id
     }
 
-    /// The neighbours of a fact as they are now, see [`Comparison::look`].
-    pub fn look(&self, fact: &Fact) -> PgResult<(Decision, Vec<NearFact>)> {
-        self.comparison.look(fact, self.facts.stored())
-    }
-
     /// What they decide, of those that may be changed.
-    pub fn look_within(&self, fact: &Fact) -> PgResult<Decision> {
+    fn look_within(&self, fact: &Fact) -> PgResult<Decision> {
         self.comparison.look_within(&self.facts, fact, self.facts.stored())
     }
 
@@ -108,17 +102,10 @@ impl<'a> Reconciler<'a> {
         // What was not there before the locks is left to the next comparison.
         let decision = self.look_within(fact)?;
         match (decision, fact.stored_as) {
-            (Decision::Same(id), None) => {
-                self.said_again(id, fact)?;
-                self.doubt_beside(fact, id)
-            }
+            (Decision::Same(id), None) => self.said_again(id, fact),
             (Decision::Same(id), Some(own)) => self.join(fact, own, id),
             (_, Some(own)) => store::mark_reconciled(self.spi, self.user(), own),
-            (_, None) => {
-                let id = self.insert(fact, &fact.text, Standing::Active, unreconciled)?;
-                self.doubt_beside(fact, id)?;
-                self.outdate(fact, id)
-            }
+            (_, None) => self.insert(fact, &fact.text, Standing::Active, unreconciled).map(drop),
         }
     }
 
@@ -221,7 +208,6 @@ impl<'a> Reconciler<'a> {
             for &index in &from {
                 let part = fact(index);
                 landed.push((index, id));
-                self.outdate(part, id)?;
                 match part.stored_as {
                     Some(own) if own == id => {}
                     Some(own) => self.facts.end(
@@ -276,30 +262,12 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Notes that a known fact was said again in a fact's turns.
-    pub fn said_again(&mut self, known: Uuid, fact: &Fact) -> PgResult<()> {
-        self.facts.said_again(known, &fact.source_ids, fact.expires_at, fact.created_at)?;
-        self.outdate(fact, known)
-    }
-
-    /// Doubts the known fact that this one, stored as `id`, was to update.
-    fn doubt_beside(&self, fact: &Fact, id: Uuid) -> PgResult<()> {
-        fact.beside.map_or(Ok(()), |known| self.facts.doubt(known, id))
-    }
-
-    /// Notes which turns say what a fact took the place of, now that it is stored as `id`.
-    fn outdate(&self, fact: &Fact, id: Uuid) -> PgResult<()> {
-        let job = Some(self.target.job.id);
-        links::keep(self.spi, self.user(), id, &fact.replaces, Relation::Outdated, job)
-    }
-
-    /// Ends a known fact that no other takes the place of. `turn` is what was said against it, at this
-    /// event time.
-    pub fn remove(&mut self, known: Uuid, turn: Uuid, at: TimestampWithTimeZone) -> PgResult<()> {
-        self.facts.end(known, turn, at, Ending::Contradicted, Some("no longer true"))
+    fn said_again(&mut self, known: Uuid, fact: &Fact) -> PgResult<()> {
+        self.facts.said_again(known, &fact.source_ids, fact.expires_at, fact.created_at)
     }
 
     /// Ends a known fact; what replaces it holds its key from now on.
-    pub fn replace(
+    fn replace(
         &mut self,
         known: &NearFact,
         new: Uuid,

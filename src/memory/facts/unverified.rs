@@ -2,15 +2,13 @@
 
 use crate::memory::facts::extracted_facts::Fact;
 use crate::memory::texts::language::Phrases;
-use crate::store::facts::NearFact;
 use crate::store::facts::extraction::WaitingTurn;
-use crate::store::facts::reflections::EpisodeTurn;
 use memory_agent_core::facts::earlier::{self, EarlierMessage};
 use memory_agent_core::facts::extract::original_message;
 use memory_agent_core::facts::grounding::{self, Grounds, Sources};
 use memory_agent_core::facts::statement_check;
 use memory_agent_core::jobs::payloads::SavedFact;
-use memory_agent_core::jobs::session_settings::{ReflectionSettings, UngroundedFacts};
+use memory_agent_core::jobs::session_settings::UngroundedFacts;
 
 /// A fact that what was said does not bear out, and why.
 pub struct Unverified {
@@ -52,48 +50,6 @@ pub fn of_turns(
         let earlier: Vec<String> = before.iter().flatten().map(dated).collect();
         let earlier = earlier.iter().map(String::as_str);
         let context = others.iter().map(String::as_str).chain(earlier).chain(names);
-        check(fact, &said, context, speaker, language)
-    })
-}
-
-/// The same for facts of episodes; `known` are the facts that the LLM was shown with them, which may name who is
-/// spoken of. What tools returned is no word of the user's: with `tool_failures` it counts for failures, of turns that
-/// are marked as such themselves, because the LLM that marks a fact reads the tool's text too.
-pub fn of_episodes(
-    facts: &mut Vec<Fact>,
-    known: &[NearFact],
-    turns: &[EpisodeTurn],
-    settings: &ReflectionSettings,
-    language: &Phrases,
-) -> Vec<Unverified> {
-    let is_said = |turn: &EpisodeTurn| matches!(turn.role.as_str(), "user" | "assistant");
-    if !settings.tool_failures && settings.ungrounded_facts == UngroundedFacts::Accept {
-        // Nothing is checked, but what a tool alone said is no fact for that.
-        facts.retain(|fact| {
-            turns.iter().any(|turn| is_said(turn) && fact.source_ids.contains(&turn.id))
-        });
-    }
-    take(facts, settings.ungrounded_facts, |fact| {
-        let is_failure = |markers: &[String]| markers.iter().any(|marker| marker == "failure");
-        let counts = |turn: &&EpisodeTurn| {
-            is_said(turn)
-                || (settings.tool_failures
-                    && is_failure(&fact.markers)
-                    && is_failure(&turn.markers)
-                    && fact.source_ids.contains(&turn.id))
-        };
-        let (own, others): (Vec<_>, Vec<_>) =
-            turns.iter().filter(counts).partition(|turn| fact.source_ids.contains(&turn.id));
-        if own.is_empty() {
-            return Some("neither the user nor the assistant said it".to_owned());
-        }
-        let text = |turn: &&EpisodeTurn| original_message(&turn.content).to_owned();
-        let said: Vec<String> = own.iter().map(text).collect();
-        let others: Vec<String> = others.iter().map(text).collect();
-        let names: Vec<&str> = turns.iter().filter_map(|turn| turn.speaker.as_deref()).collect();
-        let known = known.iter().map(|fact| fact.content.as_str());
-        let context = others.iter().map(String::as_str).chain(known).chain(names);
-        let speaker = own.iter().find_map(|turn| turn.speaker.as_deref());
         check(fact, &said, context, speaker, language)
     })
 }

@@ -2,7 +2,7 @@
 //! with it: they are noted here, so that recall finds them by one look-up.
 
 use crate::pg::prelude::*;
-use crate::store::facts::repetitions::{self, Relation};
+use crate::store::facts::repetitions;
 use memory_agent_core::facts::repetition::is_repeated;
 
 /// Turns that are compared with a fact that ended.
@@ -37,5 +37,5 @@ pub fn note(
         })
         .map(|answer| answer.id)
         .collect();
-    repetitions::keep(spi, user_id, fact, &turns, Relation::Repeat, job)
+    repetitions::keep(spi, user_id, fact, &turns, job)
 }

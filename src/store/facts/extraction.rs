@@ -21,10 +21,11 @@ pub struct WaitingTurn {
     pub is_assistants: bool,
     /// Whether it is a row of an attached table.
     pub is_attached: bool,
+    pub episode_id: Option<Uuid>,
 }
 
 record!(WaitingTurn:
-    id content speaker created_at said_at expires_at markers is_assistants is_attached);
+    id content speaker created_at said_at expires_at markers is_assistants is_attached episode_id);
 
 /// `e` is a turn of the user's that was not extracted from yet, or one in which the assistant decided
 /// something. Each kind has its index.
@@ -39,7 +40,7 @@ const STILL_THERE: &str = "(e.state <> 'inactive' OR e.state_reason IS NULL) \
 const COLUMNS: &str = "e.id, e.content, \
     CASE WHEN jsonb_typeof(e.metadata->'name') = 'string' THEN nullif(e.metadata->>'name', '') END, \
     e.created_at, to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.expires_at, e.markers, \
-    e.role = 'assistant', e.source_relation IS NOT NULL";
+    e.role = 'assistant', e.source_relation IS NOT NULL, e.episode_id";
 
 /// Bytes of a message of the user's before a turn that is read: what was typed may stand at the end of it.
 const LONGEST_BEFORE: usize = 100_000;

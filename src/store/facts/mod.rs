@@ -120,7 +120,6 @@ pub struct NearFact {
     pub unreconciled: bool,
     pub fact_key: Option<String>,
     pub expires_at: Option<TimestampWithTimeZone>,
-    pub markers: Vec<String>,
     pub home: Home,
     /// Whether it is [`Among::Others`].
     pub is_others: bool,
@@ -143,9 +142,9 @@ pub const NEAR_COLUMNS: &str = "e.id, e.content, e.content_hash, \
     greatest(e.created_at, (SELECT max(s.created_at) FROM memory_agent.entries s \
                              WHERE s.user_id = e.user_id AND s.id = ANY (e.source_ids))), \
     to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'), e.metadata ? 'unreconciled', e.fact_key, \
-    e.expires_at, e.markers, e.agent_id, e.session_id";
+    e.expires_at, e.agent_id, e.session_id";
 record!(NearFact:
-    id content content_hash said_last_at said_at unreconciled fact_key expires_at markers home similarity; is_others);
+    id content content_hash said_last_at said_at unreconciled fact_key expires_at home similarity; is_others);
 
 /// The active facts among those of the scope or others that are nearest to an embedding, nearest first.
 pub fn neighbors(

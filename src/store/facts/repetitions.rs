@@ -1,7 +1,7 @@
-//! What turns say without being the source of a fact: an assistant's turn repeats one, or a turn says
-//! what another turn of its own episode corrected. It is kept as a row of kind `fact` that never held
-//! and has no text of its own: `source_ids` are the turns, `replaced_by` is the fact. `stale` reads it
-//! when that fact, or the turn, is out of date.
+//! Turns that say a fact without being its source: an assistant's turn repeats it. That is kept as a row of kind
+//! `fact` that never held and has no text of its own: `source_ids` are the turns, `replaced_by` is the fact. `stale`
+//! reads it when that fact is out of date. Rows of 0.2.0 with the reason `superseded` name turns that say what the
+//! fact took the place of: they are out of date since it holds.
 
 use crate::pg::prelude::*;
 use crate::store::rows::entries::new_id;
@@ -79,22 +79,12 @@ pub fn answers(
     )
 }
 
-/// How turns that a fact was not made from relate to it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Relation {
-    /// They say the same: they are out of date as soon as the fact is.
-    Repeat,
-    /// They say what it took the place of: they are out of date since it holds.
-    Outdated,
-}
-
-/// Keeps how turns relate to a fact.
+/// Keeps that turns say the same as a fact that was not made from them: they are out of date as soon as it is.
 pub fn keep(
     spi: &Spi,
     user_id: &str,
     fact: Uuid,
     turns: &[Uuid],
-    relation: Relation,
     job: Option<Uuid>,
 ) -> PgResult<()> {
     if turns.is_empty() {
@@ -103,15 +93,11 @@ pub fn keep(
     spi.run(
         "INSERT INTO memory_agent.entries \
             (id, user_id, agent_id, session_id, kind, role, content, token_count, doc_len, lexemes, \
-             lexeme_config, metadata, source_ids, created_at, valid_to, state, state_reason, state_at, \
-             replaced_by) \
+             lexeme_config, metadata, source_ids, created_at, valid_to, state, state_at, replaced_by) \
          SELECT $3, f.user_id, f.agent_id, f.session_id, 'fact', f.role, '', 0, 0, '', f.lexeme_config, \
-                jsonb_strip_nulls(jsonb_build_object('job_id', $6::text)), $4, f.created_at, f.created_at, \
-                'inactive', CASE WHEN $5 THEN 'superseded' END, now(), f.id \
+                jsonb_strip_nulls(jsonb_build_object('job_id', $5::text)), $4, f.created_at, f.created_at, \
+                'inactive', now(), f.id \
            FROM memory_agent.entries f WHERE f.user_id = $1 AND f.id = $2",
-        &mut params![
-            user_id, fact, new_id(), turns, relation == Relation::Outdated,
-            job.map(|job| job.to_string()),
-        ],
+        &mut params![user_id, fact, new_id(), turns, job.map(|job| job.to_string())],
     )
 }

@@ -1,27 +1,47 @@
-//! `memory_agent.traces`: one document per reflection, written in the transaction that stores what the
-//! reflection came to.
+//! `memory_agent.traces`: one document per extraction from turns of episodes, written in the transaction that ends it.
 
 use crate::store::prelude::*;
 use crate::store::queue::Job;
 use crate::store::rows::entries::new_id;
-use serde_json::Value;
+use crate::store::rows::fact_scope::FactScope;
+use serde_json::{Value, json};
 
-/// What a reflection did, beside what its document says.
-pub struct Effects<'a> {
-    /// Facts that it stored.
-    pub saved: &'a [Uuid],
-    /// Facts that it ended.
-    pub ended: &'a [Uuid],
+/// Facts that an extraction stored, and those that it ended.
+#[derive(Default)]
+pub struct Effects {
+    pub saved: Vec<Uuid>,
+    pub ended: Vec<Uuid>,
 }
 
-/// Stores the trace of a reflection on `episode`. `body` is an object; `saved_facts` and
+/// The active facts of a scope: how many there are, and the newest as `[{id, content}, ...]`, at most `most`.
+pub fn prior_facts(spi: &Spi, scope: &FactScope<'_>, most: i32) -> PgResult<(i64, Value)> {
+    let mut count = 0;
+    let newest = spi.all(
+        &format!(
+            "SELECT e.id, e.content, count(*) OVER () FROM memory_agent.entries e \
+              WHERE {} ORDER BY e.created_at DESC, e.id DESC LIMIT $4",
+            scope.holds()
+        ),
+        &mut params![scope; most],
+        |row| {
+            count = row.required(3)?;
+            Ok(json!({
+                "id": row.required::<Uuid>(1)?.to_string(),
+                "content": row.required::<String>(2)?,
+            }))
+        },
+    )?;
+    Ok((count, Value::from(newest)))
+}
+
+/// Stores the trace of a job. `episode` is the last one of its turns. `body` is an object; `saved_facts` and
 /// `superseded_facts` are added to it as the facts are now.
 pub fn insert(
     spi: &Spi,
     job: &Job,
-    episode: Uuid,
+    episode: Option<Uuid>,
     body: &Value,
-    effects: &Effects<'_>,
+    effects: &Effects,
 ) -> PgResult<()> {
     spi.run(
         "INSERT INTO memory_agent.traces (id, user_id, agent_id, session_id, episode_id, job_id, body) \
@@ -37,7 +57,7 @@ pub fn insert(
                         FROM memory_agent.entries e WHERE e.user_id = $2 AND e.id = ANY ($9)))",
         &mut params![
             new_id(), &job.user_id, &job.agent_id, job.session_id.as_deref(), episode, job.id,
-            JsonbText(body.to_string()), effects.saved, effects.ended,
+            JsonbText(body.to_string()), effects.saved.clone(), effects.ended.clone(),
         ],
     )
 }

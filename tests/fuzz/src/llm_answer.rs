@@ -3,7 +3,7 @@
 
 use memory_agent_core::facts::answers::AnswerFormat;
 use memory_agent_core::facts::{
-    contradictions, extract, reconcile, reflect, rewrite, statement_check,
+    contradictions, extract, reconcile, rewrite, statement_check,
 };
 
 pub fn check(data: &[u8]) {
@@ -15,10 +15,9 @@ pub fn check(data: &[u8]) {
             existing: u32::from(first / 64),
             new: 1 + u32::from(first / 7 % 2),
         },
-        2 => AnswerFormat::Reflection { existing: u32::from(first / 64), turns: 3, max_facts: 5 },
-        3 => AnswerFormat::Rewrites { max: 2 },
-        4 => AnswerFormat::Verdicts { rows: 2 },
-        5 => AnswerFormat::Checks { facts: 2 },
+        2 => AnswerFormat::Rewrites { max: 2 },
+        3 => AnswerFormat::Verdicts { rows: 2 },
+        4 => AnswerFormat::Checks { facts: 2 },
         _ => AnswerFormat::Text,
     };
     crate::linear(text.len(), || {
@@ -47,10 +46,6 @@ pub fn check(data: &[u8]) {
             AnswerFormat::Decisions { existing, new } => {
                 let decisions = reconcile::parse(&checked, existing, new).unwrap();
                 assert!(decisions.iter().all(|decision| (1..=new).contains(&decision.fact)));
-            }
-            AnswerFormat::Reflection { existing, turns, .. } => {
-                let actions = reflect::parse(&checked, existing, turns).unwrap();
-                assert!(actions.iter().filter_map(reflect::Action::id).all(|id| id <= existing));
             }
             AnswerFormat::Rewrites { max } => {
                 assert!(rewrite::parse(&checked, "x", max).unwrap().len() <= max as usize);

@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    facts::{contradictions, extract, reconcile, reflect, rewrite, statement_check},
+    facts::{contradictions, extract, reconcile, rewrite, statement_check},
     llm::json_answer,
-    text::markers,
 };
 
 /// Most ids that a JSON schema lists one by one: providers limit the values of all lists of a
@@ -30,14 +29,6 @@ pub enum AnswerFormat {
     /// How the new facts 1 to `new` relate to the memories 1 to `existing`, as [`reconcile::parse`]
     /// reads it.
     Decisions { existing: u32, new: u32 },
-    /// Actions over the prior facts 1 to `existing` for an episode of the turns 1 to `turns`, as
-    /// [`reflect::parse`] reads them.
-    Reflection {
-        existing: u32,
-        turns: u32,
-        /// Most new and changed facts; more are dropped by [`reflect::plan`].
-        max_facts: u32,
-    },
     /// Other wordings of a message, as [`rewrite::parse`] reads them.
     Rewrites {
         /// More are dropped.
@@ -56,7 +47,6 @@ impl AnswerFormat {
             Self::Facts { .. } => "facts",
             Self::Checks { .. } => "checks",
             Self::Decisions { .. } => "decisions",
-            Self::Reflection { .. } => "reflection",
             Self::Rewrites { .. } => "rewrites",
             Self::Verdicts { .. } => "verdicts",
         }
@@ -102,28 +92,6 @@ impl AnswerFormat {
                     })),
                 ))
             }
-            Self::Reflection { existing, turns, max_facts } => Some(list_schema(
-                "actions",
-                existing.saturating_add(max_facts),
-                &object_schema(&json!({
-                    "action": {"type": "string", "enum": match existing {
-                        0 => &["add"][..],
-                        _ => &["keep", "update", "add", "remove"],
-                    }},
-                    "id": match existing {
-                        0 => json!({"type": "null"}),
-                        _ => nullable(id_schema(1, existing)),
-                    },
-                    "text": {"type": ["string", "null"]},
-                    "markers": {
-                        "type": ["array", "null"], "maxItems": markers::BUILT_IN.len(),
-                        "items": {"type": "string", "enum": markers::BUILT_IN},
-                    },
-                    "confidence": {"type": ["number", "null"]},
-                    "turns": {"type": "array", "maxItems": turns, "items": id_schema(1, turns)},
-                    "replaces": {"type": "array", "maxItems": turns, "items": id_schema(1, turns)},
-                })),
-            )),
             Self::Rewrites { max } => {
                 Some(list_schema("rewrites", max, &json!({"type": "string"})))
             }
@@ -154,9 +122,6 @@ impl AnswerFormat {
             })?,
             Self::Decisions { existing, new } => json_answer::find(answer, |value| {
                 reconcile::decisions_in(value, existing, new).map(drop)
-            })?,
-            Self::Reflection { existing, turns, .. } => json_answer::find(answer, |value| {
-                reflect::actions_in(value, existing, turns).map(drop)
             })?,
             Self::Rewrites { .. } => {
                 json_answer::find(answer, |value| rewrite::texts_in(value).map(drop))?
@@ -215,15 +180,6 @@ fn choice_schema(existing: u32) -> Value {
     let mut choices = vec![reconcile::CHOICES[0].to_owned()];
     choices.extend((1..=existing).flat_map(of));
     json!({"type": "string", "enum": choices})
-}
-
-/// What a schema of a single type describes, or null.
-fn nullable(mut schema: Value) -> Value {
-    if let Some(listed) = schema.get_mut("enum").and_then(Value::as_array_mut) {
-        listed.push(Value::Null);
-    }
-    schema["type"] = json!([schema["type"], "null"]);
-    schema
 }
 
 #[cfg(test)]

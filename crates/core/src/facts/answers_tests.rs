@@ -7,11 +7,10 @@ use super::*;
 const FACTS: AnswerFormat = AnswerFormat::Facts { turns: 2, max_per_turn: 3 };
 const DECISIONS: AnswerFormat = AnswerFormat::Decisions { existing: 2, new: 2 };
 const CHOICE: AnswerFormat = AnswerFormat::Decisions { existing: 2, new: 1 };
-const REFLECTION: AnswerFormat = AnswerFormat::Reflection { existing: 2, turns: 3, max_facts: 5 };
 const REWRITES: AnswerFormat = AnswerFormat::Rewrites { max: 2 };
 const VERDICTS: AnswerFormat = AnswerFormat::Verdicts { rows: 2 };
 const CHECKS: AnswerFormat = AnswerFormat::Checks { facts: 2 };
-const LISTS: [AnswerFormat; 6] = [FACTS, CHECKS, DECISIONS, REFLECTION, REWRITES, VERDICTS];
+const LISTS: [AnswerFormat; 5] = [FACTS, CHECKS, DECISIONS, REWRITES, VERDICTS];
 
 #[test]
 fn a_checked_answer_is_clean_and_can_be_parsed() {
@@ -28,9 +27,6 @@ fn a_checked_answer_is_clean_and_can_be_parsed() {
     assert_eq!(reconcile::parse(&decisions.unwrap(), 2, 2).unwrap().len(), 2);
     let choice = CHOICE.check("```json\n{\"choice\": \"same as 2\"}\n```").unwrap();
     assert_eq!(reconcile::parse(&choice, 2, 1).unwrap()[0].choice, reconcile::Choice::Same(2));
-
-    let actions = REFLECTION.check("Here:\n{\"actions\": [{\"action\": \"keep\", \"id\": 2}]}");
-    assert_eq!(reflect::parse(&actions.unwrap(), 2, 3).unwrap(), [reflect::Action::Keep { id: 2 }]);
 
     let rewrites = REWRITES.check("```\n[\"the user's dog\"]\n```").unwrap();
     assert_eq!(rewrite::parse(&rewrites, "My dog?", 2).unwrap(), ["the user's dog"]);
@@ -56,8 +52,6 @@ fn an_answer_of_another_format_is_refused_with_the_reason() {
         (DECISIONS, r#"{"choice":"new"}"#, "the list \"decisions\""),
         (CHOICE, r#"{"choice":"ends 9"}"#, "there is no memory \"9\""),
         (CHOICE, r#"{"choice":"NONE"}"#, "\"choice\" must be"),
-        (REFLECTION, r#"{"actions":[{"action":"keep","id":3}]}"#, "there is no memory 3"),
-        (REFLECTION, r#"{"memories":[]}"#, "the list \"actions\""),
         (REWRITES, r#"{"rewrites":[5]}"#, "each rewrite must be a string"),
         (REWRITES, "Where does Anna live?", "there is no JSON"),
         (VERDICTS, r#"[{"id":0,"verdict":"KEEP"}]"#, "there is no memory 0"),
@@ -109,8 +103,6 @@ fn the_schemas_ask_for_the_number_first() {
         first(VERDICTS, "verdicts")
             .starts_with(r#"{"id":{"type":"integer","enum":[1,2]},"verdict""#)
     );
-    // An action says first what it is, because an addition has no number.
-    assert!(first(REFLECTION, "actions").starts_with(r#"{"action""#));
 }
 
 #[test]
@@ -120,35 +112,10 @@ fn the_schemas_bound_the_lists() {
     };
     assert_eq!(longest(AnswerFormat::Facts { turns: 2, max_per_turn: 3 }, "facts"), 6);
     assert_eq!(longest(AnswerFormat::Decisions { existing: 5, new: 3 }, "decisions"), 3);
-    assert_eq!(longest(REFLECTION, "actions"), 7);
     assert_eq!(longest(CHECKS, "checks"), 2);
     assert_eq!(CHECKS.json_schema().unwrap()["properties"]["checks"]["minItems"], 2);
     assert_eq!(longest(REWRITES, "rewrites"), 2);
     assert_eq!(longest(VERDICTS, "verdicts"), 2);
-    let schema = REFLECTION.json_schema().unwrap();
-    let action = &schema["properties"]["actions"]["items"]["properties"];
-    assert_eq!(action["turns"]["maxItems"], 3);
-    assert_eq!(action["replaces"], action["turns"], "of the same turns");
-    assert_eq!(action["markers"]["maxItems"], 4);
-    let actions = |existing| {
-        let format = AnswerFormat::Reflection { existing, turns: 3, max_facts: 5 };
-        let schema = format.json_schema().unwrap();
-        schema["properties"]["actions"]["items"]["properties"]["action"]["enum"].clone()
-    };
-    assert_eq!(actions(1), json!(["keep", "update", "add", "remove"]));
-    assert_eq!(actions(0), json!(["add"]), "there is nothing to keep");
-}
-
-#[test]
-fn the_number_of_an_addition_is_null() {
-    let id = |existing| {
-        let format = AnswerFormat::Reflection { existing, turns: 1, max_facts: 1 };
-        let schema = format.json_schema().unwrap();
-        schema["properties"]["actions"]["items"]["properties"]["id"].clone()
-    };
-    assert_eq!(id(2), json!({"type": ["integer", "null"], "enum": [1, 2, null]}));
-    assert_eq!(id(0), json!({"type": "null"}));
-    assert_eq!(id(201), json!({"type": ["integer", "null"]}));
 }
 
 #[test]
@@ -179,7 +146,7 @@ fn a_choice_is_one_of_a_short_list() {
 fn names_are_fit_for_json_schema_name() {
     assert_eq!(AnswerFormat::Text.name(), "text");
     let names = LISTS.map(|format| format.name());
-    assert_eq!(names, ["facts", "checks", "decisions", "reflection", "rewrites", "verdicts"]);
+    assert_eq!(names, ["facts", "checks", "decisions", "rewrites", "verdicts"]);
 }
 
 proptest! {

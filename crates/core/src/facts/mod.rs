@@ -9,7 +9,6 @@ pub mod gate;
 pub mod grounding;
 pub mod passages;
 pub mod reconcile;
-pub mod reflect;
 pub mod repetition;
 pub mod rewrite;
 pub mod same;

@@ -83,18 +83,14 @@ payloads! {
         facts: Option<Vec<SavedFact>>,
         /// What it answered about the first passages of its turn, until it was asked about all of them.
         answers: Option<PassageAnswers>,
+        /// What it stored so far, if a trace is to tell of it.
+        stored: Effects,
     }
 
     /// Of `reflect` jobs.
     Reflect {
         /// Of the session that queued it.
         settings: Option<ReflectionSettings>,
-        /// Ids of the episodes that it took.
-        episodes: Vec<String>,
-        /// The id of the last turn that was reflected on, in a list.
-        after: Vec<String>,
-        /// What an LLM answered, until it is stored.
-        answer: Option<SavedAnswer>,
     }
 
     /// Of `summarize` and `compress` jobs.
@@ -178,12 +174,6 @@ impl Reflect {
     pub fn with(settings: &ReflectionSettings) -> Self {
         Self { settings: Some(settings.clone()), ..Self::default() }
     }
-
-    /// The settings that the job runs with; `server` is the server's text search configuration.
-    #[must_use]
-    pub fn session_settings(&self, server: &str) -> ReflectionSettings {
-        self.settings.clone().unwrap_or_default().for_job(server)
-    }
 }
 
 impl Summary {
@@ -236,13 +226,11 @@ pub struct PassageAnswers {
     pub unusable: Option<(usize, String)>,
 }
 
-/// An answer as it is kept, so that a later attempt need not ask again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SavedAnswer {
-    pub text: String,
-    /// Ids of the facts and the turns that it is about, in the order of their numbers.
-    pub shown: Vec<String>,
-    pub turns: Vec<String>,
+/// Ids of the facts that a job stored, and of those that it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effects {
+    pub saved: Vec<String>,
+    pub ended: Vec<String>,
 }
 
 /// A text that came out of a question for a summary.
@@ -299,8 +287,10 @@ mod tests {
         ] {
             assert_eq!(again::<Extract>(row.clone()), row);
         }
-        let answer = json!({"text": "t", "shown": [], "turns": ["b"]});
-        let row = json!({"episodes": ["a"], "after": ["b"], "answer": answer});
+        let row = json!({"stored": {"saved": ["a"], "ended": []}});
+        assert_eq!(again::<Extract>(row.clone()), row);
+        // What 0.2.0 kept of a reflection on its way is kept, and read no more.
+        let row = json!({"episodes": ["a"], "after": ["b"], "answer": {"text": "t"}});
         assert_eq!(again::<Reflect>(row.clone()), row);
         let condensed = json!({"text": "t", "tokens": 3, "model": "m", "sections": null});
         let row = json!({"forced": true, "sources": ["a"], "answers": {"d": condensed}});
@@ -362,23 +352,22 @@ mod tests {
         later["later"] = json!({"x": 1});
         assert_eq!(again::<Extract>(json!({"settings": later})), json!({"settings": later}));
         let row = Reflect::read(&json!({"settings": {"extraction": later, "other": 1}}));
-        let extraction = row.session_settings("german").extraction.expect("an extraction");
+        let extraction = row.settings.clone().expect("settings").extraction();
+        later["traces"] = json!(true);
         assert_eq!(Extract::with(&extraction).to_value(), json!({"settings": later}));
         assert_eq!(row.to_value()["settings"]["other"], 1);
-        assert_eq!(
-            Reflect::read(&row.to_value()).session_settings("german"),
-            row.session_settings("german")
-        );
     }
 
     #[test]
-    fn a_row_that_names_no_extraction_reflects() {
-        for settings in
-            [json!({"max_facts": 2, "min_episode_turns": 1}), json!({"extraction": null})]
-        {
-            let read = Reflect::read(&json!({"settings": settings}));
-            assert_eq!(read.session_settings("german").extraction, None);
-        }
+    fn a_row_that_names_no_extraction_has_its_settings_beside_those_of_episodes() {
+        let settings = json!({"max_facts": 2, "min_episode_turns": 1, "global": true,
+                              "text_search_config": "dutch", "ungrounded_facts": "drop"});
+        let read = Reflect::read(&json!({ "settings": settings })).settings.expect("settings");
+        let extraction = read.extraction();
+        assert_eq!((read.min_episode_turns, extraction.global), (1, true));
+        assert_eq!(extraction.text_search_config, "dutch");
+        assert_eq!(extraction.ungrounded_facts, UngroundedFacts::Drop);
+        assert_eq!(ReflectionSettings::default().extraction().extraction_batch, 8);
     }
 
     #[test]

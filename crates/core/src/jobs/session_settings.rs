@@ -36,10 +36,8 @@ const BATCH_OF_LARGE: usize = 8;
 /// Tokens at the end of a request's turns with which the next one begins.
 const OVERLAP_OF_REQUESTS: u32 = 200;
 /// Most facts of one turn. With three, what a long message says at its end is lost
-/// (docs/internals/small_model_runs.md).
+/// (docs/evaluation.md).
 pub const MAX_FACTS_PER_TURN: u32 = 5;
-/// Most facts that a reflection adds or changes.
-pub const MAX_FACTS_PER_EPISODE: u32 = 5;
 
 /// Declares settings with their defaults, which are those of docs/settings.md.
 macro_rules! session_settings {
@@ -91,29 +89,20 @@ session_settings! {
         text_search_config: String = String::new(),
         ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
         statement_check: StatementCheck = StatementCheck::Auto,
+        /// Whether a trace tells what became of the turns: they are those of episodes.
+        traces: bool = false,
     }
 
-    /// Settings of a reflection, as the session had them that ended the episode.
+    /// Settings of what becomes of an episode, as the session had them that ended it.
     ReflectionSettings {
-        /// Turns from which an episode is reflected on by itself.
+        /// Turns from which facts are extracted from an episode by itself.
         min_episode_turns: u32 = 3,
         /// Seconds after which an episode ends; 0 means never.
         episode_gap: i64 = EpisodeSettings::default().gap_seconds,
-        /// Whether facts become the user's global memory instead of the session's.
-        global: bool = false,
-        /// Whether facts are compared with those of the user's other sessions too. Jobs of 0.2.0 did not.
-        other_sessions: bool = false,
-        /// Whether markers are detected in the facts.
-        detect_markers: bool = true,
-        /// The text search configuration of the facts; empty means the server's.
-        text_search_config: String = String::new(),
-        ungrounded_facts: UngroundedFacts = UngroundedFacts::Unverified,
-        /// Instead of a reflection: the settings of an extraction from the episode's turns.
+        /// Those of the extraction from its turns. Rows of 0.2.0 have them among these.
         extraction: Option<ExtractionSettings> = None,
         /// Whether that extraction is also from what an assistant decided.
         assistant_decisions: bool = false,
-        /// Whether what a tool returned becomes a fact where it says that something failed.
-        tool_failures: bool = false,
     }
 
     /// Settings of a summary and of a compression, as their session had them. Tokens are cl100k_base
@@ -164,14 +153,16 @@ pub fn compared_at_once(has_passed: bool) -> usize {
 }
 
 impl ReflectionSettings {
-    /// The same for a job: with the text search configuration of the server where there is none.
+    /// The settings of the extraction from the turns of episodes; of rows of 0.2.0 those that both kinds have.
     #[must_use]
-    pub fn for_job(mut self, server: &str) -> Self {
-        self.text_search_config = or_of_server(self.text_search_config, server);
-        self
+    pub fn extraction(&self) -> ExtractionSettings {
+        let of_row =
+            || serde_json::from_value(Value::Object(self.other.clone())).unwrap_or_default();
+        let own = self.extraction.clone().unwrap_or_else(of_row);
+        ExtractionSettings { traces: true, ..own }
     }
 
-    /// Seconds without a successor after which episodes that are too short are reflected on: two gaps.
+    /// Seconds without a successor after which episodes that are too short are extracted from: two gaps.
     /// Without gaps, it is the default one that counts.
     #[must_use]
     pub fn patience(&self) -> i64 {

@@ -36,7 +36,7 @@ pub use chat::{
 
 /// Raised whenever a type of a message changes shape. A server answers a frame of another
 /// version with [`ErrorCode::Version`] and closes the connection.
-pub const PROTOCOL_VERSION: u8 = 7;
+pub const PROTOCOL_VERSION: u8 = 8;
 
 /// Longest body accepted or produced, in bytes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;

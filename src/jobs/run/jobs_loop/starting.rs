@@ -52,12 +52,12 @@ impl JobsLoop {
             return false;
         }
         match kind {
-            JobKind::Evict => true,
+            JobKind::Evict | JobKind::Reflect => true,
             JobKind::Attach | JobKind::Reindex => !self.is_stepping(kind),
             JobKind::Embed | JobKind::Reembed => {
                 !self.is_stepping(kind) && self.models_pause.is_over()
             }
-            JobKind::Extract | JobKind::Reflect | JobKind::Compress | JobKind::Summarize => {
+            JobKind::Extract | JobKind::Compress | JobKind::Summarize => {
                 self.models_pause.is_over()
                     && self.asking.len() < LlmLimits::current().concurrency
                     && (self.may_ask_settings(kind) || self.has_rows())

@@ -16,7 +16,6 @@ pub enum Purpose {
     /// A question of a probe, which is one of reconciliation or extraction whose answer is known.
     Probe,
     Summary(Summary),
-    Reflect,
     Rewrite,
     Contradiction,
     /// A chat of an application: its prompt is none of ours.
@@ -58,11 +57,10 @@ const SUMMARIES: [(&str, SummaryKind); 5] = [
 ];
 
 /// Beginnings of first lines.
-const OTHERS: [(&str, Purpose); 6] = [
+const OTHERS: [(&str, Purpose); 5] = [
     ("You check notes that were made of a message", Purpose::Check),
     ("You keep the long-term memory of an assistant free of", Purpose::Reconcile),
     ("You extract from messages that users sent", Purpose::Extract),
-    ("You look back on an episode of a conversation", Purpose::Reflect),
     ("You turn what a user says to an assistant into queries", Purpose::Rewrite),
     ("You check memories that were recalled", Purpose::Contradiction),
 ];
@@ -129,7 +127,7 @@ pub(super) fn number_after(text: &str, words: &str) -> Option<u32> {
     rest[..digits].parse().ok()
 }
 
-/// The data of an extract, reconcile or reflect request, as the extension's prompts wrap it:
+/// The data of an extract or reconcile request, as the extension's prompts wrap it:
 /// numbered texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {

@@ -138,7 +138,6 @@ impl Model for ScriptedModel {
             Purpose::Check => all_stated(call).into(),
             Purpose::Reconcile => self.reconcile(&Document::of(call)).into(),
             Purpose::Probe => Document::of(call).pass().into(),
-            Purpose::Reflect => self.reflect(call).into(),
             Purpose::Contradiction => self.contradictions(call).into(),
             Purpose::Summary(asked) => self.summary(call, asked).into(),
             Purpose::Rewrite => self.rewrites(call).into(),

@@ -31,8 +31,7 @@ const BROKEN: [(&str, &str); 14] = [
           WHERE user_id = ANY ($1) AND wants_reflection AND status <> 'reflected'",
     ),
     (
-        // An episode that failed is reflected on in parts, each with a trace of its own. Assistants' turns
-        // may have expired before.
+        // The turns of an episode may go into several calls, each with a trace of its own.
         "turns of reflected episodes that are not in one trace",
         "SELECT count(*) FROM memory_agent.episodes p \
            JOIN memory_agent.entries e ON e.user_id = p.user_id AND e.episode_id = p.id \
@@ -48,8 +47,7 @@ const BROKEN: [(&str, &str); 14] = [
             AND NOT EXISTS (SELECT FROM memory_agent.jobs j \
                              WHERE j.id = c.job_id AND j.user_id = c.user_id \
                                AND (c.purpose = j.kind \
-                                    OR j.kind IN ('extract', 'reflect') AND c.purpose = 'probe' \
-                                    OR j.kind = 'extract' AND c.purpose IN ('reconcile', 'check')))",
+                                    OR j.kind = 'extract' AND c.purpose IN ('reconcile', 'check', 'probe')))",
     ),
     (
         "facts whose job recorded no answer",
@@ -57,7 +55,7 @@ const BROKEN: [(&str, &str); 14] = [
           WHERE user_id = ANY ($1) AND f.kind = 'fact' AND f.content <> '' \
             AND NOT EXISTS (SELECT FROM memory_agent.llm_calls c \
                              WHERE c.user_id = f.user_id AND c.job_id::text = f.metadata->>'job_id' \
-                               AND c.purpose IN ('extract', 'reflect') AND c.status = 'ok')",
+                               AND c.purpose = 'extract' AND c.status = 'ok')",
     ),
     (
         "facts that hold twice",

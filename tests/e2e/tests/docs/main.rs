@@ -36,7 +36,6 @@ fn all_pages() -> Vec<Document> {
         "CHANGELOG.md",
         "docs/internals/evaluation_runs.md",
         "docs/internals/seeds.md",
-        "docs/internals/small_model_runs.md",
         "models/README.md",
         "tests/README.md",
     ];

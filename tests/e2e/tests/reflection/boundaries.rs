@@ -3,10 +3,10 @@
 use crate::scene::{DATABASE, PATIENCE, Scene};
 use crate::script::{obedient, start, start_with};
 use memory_agent_e2e::memory::{run, values};
-use memory_agent_e2e::{json, wait_until};
+use memory_agent_e2e::wait_until;
 
 #[test]
-fn every_end_of_an_episode_is_reflected_on() {
+fn at_every_end_of_an_episode_facts_are_extracted() {
     let mut scene = start_with(obedient, &[("memory_agent.min_episode_turns", "1")]);
     // The number of turns, one turn and one statement at a time.
     run(&mut scene.client, "SET memory_agent.episode_max_turns = 2");
@@ -25,6 +25,7 @@ fn every_end_of_an_episode_is_reflected_on() {
     run(&mut scene.client, "RESET memory_agent.episode_max_turns");
     scene.say("Note: The weather service works.");
     scene.say_as("tool", "sunny");
+    scene.drain();
     scene.drain();
     // A gap in event time.
     run(
@@ -48,14 +49,12 @@ fn every_end_of_an_episode_is_reflected_on() {
         ]
     );
     assert_eq!(
-        scene.reflected_turns(),
+        scene.extracted_turns(),
         [
             vec!["Note: The first fact.", "Is that so?"],
-            vec!["Note: Jupiter has moons.", "Right."],
-            vec!["Note: Bread needs salt.", "Right."],
-            vec!["Note: The weather service works.", "sunny"],
-            vec!["Note: It was in the old days."],
-            vec!["Note: Much was different."],
+            vec!["Note: Jupiter has moons.", "Right.", "Note: Bread needs salt.", "Right."],
+            vec!["Note: The weather service works."],
+            vec!["Note: It was in the old days.", "Note: Much was different."],
         ]
     );
     assert_eq!(scene.waiting_turns(), 1, "that of the open episode");
@@ -64,29 +63,6 @@ fn every_end_of_an_episode_is_reflected_on() {
             && scene.status("extraction").contains("1 episodes run or wait"),
         "{}",
         scene.status("extraction")
-    );
-}
-
-#[test]
-fn the_llm_reads_all_roles_with_names_days_and_markers() {
-    let mut scene = start(obedient);
-    run(
-        &mut scene.client,
-        "SELECT memory_ingest('s', 'user', 'Note: Carla lives in Rome.', metadata => '{\"name\": \"Carla\"}',
-                              created_at => '2024-05-03 10:00+00');
-         SELECT memory_ingest('s', 'assistant', 'Decision: we meet in Rome.', created_at => '2024-05-03 10:01+00');
-         SELECT memory_ingest('s', 'tool', 'train booked', created_at => '2024-05-03 10:02+00')",
-    );
-    scene.drain();
-    assert_eq!(
-        scene.reflections()[0].data()["turns"],
-        json!([
-            {"turn": 1, "role": "user", "said_at": "2024-05-03", "speaker": "Carla", "markers": [],
-             "text": "Note: Carla lives in Rome."},
-            {"turn": 2, "role": "assistant", "said_at": "2024-05-03", "markers": ["decision"],
-             "text": "Decision: we meet in Rome."},
-            {"turn": 3, "role": "tool", "said_at": "2024-05-03", "markers": [], "text": "train booked"},
-        ])
     );
 }
 
@@ -169,9 +145,9 @@ fn each_turn_counts_by_the_setting_under_which_it_was_stored() {
     scene.say("Note: Jupiter has moons.");
     run(&mut scene.client, "SET memory_agent.extraction = off");
     scene.episode(&["Note: Bread needs salt.", "Indeed."]);
-    // Whatever ends it: the episode holds a turn that wants it.
+    // Whatever ends the episode: it holds a turn that wants it.
     assert_eq!(scene.episodes(), ["3 closed manual", "3 reflected manual"]);
-    assert_eq!(scene.facts(), ["Bread needs salt.", "Jupiter has moons."]);
+    assert_eq!(scene.facts(), ["Jupiter has moons."]);
     let marks: Vec<String> = values(
         &mut scene.client,
         "SELECT CASE WHEN isfinite(extracted_at) THEN 'done' ELSE extracted_at::text END \
@@ -193,6 +169,7 @@ fn without_an_llm_episodes_wait_for_one() {
     assert!(scene.jobs().iter().all(|job| job.kind != "reflect"), "{:#?}", scene.jobs());
     assert_eq!(scene.episodes(), ["3 closed manual"]);
     scene.cluster.alter_system("memory_agent.llm_base_url", Some(&url));
-    wait_until(PATIENCE, "the reflection", || scene.episodes() == ["3 reflected manual"]);
+    wait_until(PATIENCE, "the end of the episode", || scene.episodes() == ["3 reflected manual"]);
+    scene.drain();
     assert_eq!(scene.facts(), ["Jupiter has moons."]);
 }

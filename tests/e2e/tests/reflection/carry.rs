@@ -18,7 +18,7 @@ fn a_short_episode_is_part_of_the_next_reflection() {
     assert_eq!(scene.episodes(), ["1 closed manual", "1 closed manual"], "nor are two");
     scene.episode(&["Note: Trains run late.", "Yes.", "Often."]);
     assert_eq!(
-        scene.reflected_turns(),
+        scene.extracted_turns(),
         [[
             "Note: Jupiter has moons.",
             "Note: Bread needs salt.",
@@ -53,7 +53,7 @@ fn enough_short_ones_together_are_no_short_one() {
         scene.episode(&[said]);
     }
     scene.episode(&["Note: Trains run late."]);
-    assert_eq!(scene.reflected_turns().len(), 1);
+    assert_eq!(scene.extracted_turns().len(), 1);
     assert_eq!(scene.facts().len(), 3);
 }
 
@@ -69,7 +69,7 @@ fn what_counts_as_short_is_a_setting() {
     run(&mut scene.client, "SET memory_agent.min_episode_turns = 2");
     scene.episode(&["So it is."]);
     assert_eq!(scene.facts().len(), 2);
-    let turns: Vec<usize> = scene.reflected_turns().iter().map(Vec::len).collect();
+    let turns: Vec<usize> = scene.extracted_turns().iter().map(Vec::len).collect();
     assert_eq!(turns, [1, 4], "the last one is short again");
 }
 
@@ -157,28 +157,4 @@ fn sessions_do_not_share_episodes_or_facts() {
         scene.facts_by_session(),
         ["s: Jupiter has 95 moons.", "t: Bread needs salt.", "t: Jupiter has moons."]
     );
-}
-
-#[test]
-fn an_episode_too_long_for_one_prompt_is_reflected_on_in_parts() {
-    let mut scene = start(obedient);
-    run(
-        &mut scene.client,
-        "SET memory_agent.episode_max_turns = 0; SET memory_agent.embed_on_ingest = off",
-    );
-    let mut said = vec!["Note: Jupiter has moons.".to_owned()];
-    said.extend((0..120).map(|number| format!("Line {number}.")));
-    said.push("Note: Bread needs salt.".to_owned());
-    scene.episode(&said.iter().map(String::as_str).collect::<Vec<_>>());
-    let parts: Vec<usize> = scene.reflected_turns().iter().map(Vec::len).collect();
-    assert_eq!(parts, [100, 22]);
-    assert_eq!(scene.facts(), ["Bread needs salt.", "Jupiter has moons."]);
-    assert_eq!(scene.episodes(), ["122 reflected manual"]);
-    assert_eq!((scene.traces().len(), scene.waiting_turns()), (2, 0));
-    // Long turns: 30,000 characters go together.
-    let long = "Once upon a time. ".repeat(800);
-    scene.episode(&[&long, &long, "Note: Trains run late.", &long]);
-    let parts: Vec<usize> = scene.reflected_turns()[2..].iter().map(Vec::len).collect();
-    assert_eq!(parts, [3, 1]);
-    assert!(scene.facts().contains(&"Trains run late.".to_owned()));
 }

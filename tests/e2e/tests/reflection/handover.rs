@@ -1,73 +1,14 @@
-//! Without reflection, the turns of an episode that has ended become facts as single turns do: which
-//! turns, in which calls, what is on record, and that no failure on the way costs anything.
+//! The turns of an episode that has ended become facts as single turns do: which turns, in which calls, what is
+//! on record, and that no failure on the way costs anything.
 
-use crate::scene::{PATIENCE, Scene};
-use crate::script::{is_reflection, obedient, shown, start_with, turns_of};
+use crate::scene::PATIENCE;
+use crate::script::{obedient, shown, start, start_with};
 use memory_agent_e2e::llm::{Call, Document, Fault, FaultPlan, Purpose};
-use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Json, Uuid, json, retry_until};
+use memory_agent_e2e::memory::{run, value};
+use memory_agent_e2e::{Json, json, retry_until};
 
 const LISBON: &str = "User lives in the city of Lisbon.";
 const OSLO: &str = "User lives in the city of Oslo.";
-const OFF: (&str, &str) = ("memory_agent.reflection", "off");
-
-/// Makes facts of turns that begin with "Note: ", and replaces Lisbon by Oslo. Asked about an episode,
-/// it is [`obedient`].
-fn noting(call: &Call) -> Json {
-    if is_reflection(call) {
-        return obedient(call);
-    }
-    let document = Document::of(call);
-    if call.purpose() == Purpose::Probe {
-        return document.pass();
-    }
-    if call.purpose() == Purpose::Extract {
-        let fact = |(turn, text): &(u64, String)| {
-            let fact = text.strip_prefix("Note: ")?;
-            Some(json!({"turn": turn, "text": fact, "confidence": 1}))
-        };
-        return json!({"facts": document.turns.iter().filter_map(fact).collect::<Vec<_>>()});
-    }
-    document.decide(|new, known| match known.iter().find(|(_, text)| text == LISBON) {
-        Some((id, _)) if new == OSLO => format!("replaces {id}"),
-        _ => "new".to_owned(),
-    })
-}
-
-fn start(settings: &[(&str, &str)]) -> Scene {
-    let all: Vec<(&str, &str)> = [OFF].into_iter().chain(settings.iter().copied()).collect();
-    start_with(noting, &all)
-}
-
-impl Scene {
-    /// The turns in each request for an extraction.
-    fn extracted_turns(&self) -> Vec<Vec<String>> {
-        let calls = self.stub.calls();
-        calls.iter().filter(|call| call.purpose() == Purpose::Extract).map(turns_of).collect()
-    }
-
-    /// How many user turns wait for extraction.
-    fn unextracted_turns(&mut self) -> i64 {
-        let count = "SELECT count(*) FROM memory_agent.entries \
-                      WHERE kind = 'turn' AND role = 'user' AND extracted_at IS NULL";
-        value(&mut self.client, count, &[])
-    }
-
-    /// Waits for a dead job of a kind.
-    #[track_caller]
-    fn dead_job(&mut self, kind: &str) -> Uuid {
-        retry_until(PATIENCE, "a dead job", || {
-            let is_dead = |job: &crate::scene::Job| job.kind == kind && job.status == "dead";
-            self.jobs().into_iter().find(is_dead).map(|job| job.id)
-        })
-    }
-
-    #[track_caller]
-    fn retry(&mut self, job: Uuid) {
-        assert!(value::<bool>(&mut self.client, "SELECT memory_retry($1)", &[&job]));
-        self.drain();
-    }
-}
 
 #[test]
 fn the_turns_of_an_episode_become_facts_when_it_has_ended() {
@@ -83,7 +24,7 @@ fn the_turns_of_an_episode_become_facts_when_it_has_ended() {
         "Note: The kitchen has a blue door.",
         "Note: Carla studies law.",
     ];
-    let mut scene = start(&[]);
+    let mut scene = start(obedient);
     scene.say_all(&SAID);
     scene.drain();
     assert_eq!(scene.stub.call_count(), 0, "the episode still runs");
@@ -96,12 +37,11 @@ fn the_turns_of_an_episode_become_facts_when_it_has_ended() {
         JOIN memory_agent.entries t ON ARRAY[t.id] = f.source_ids AND t.content = 'Note: ' || f.content";
     assert_eq!(shown(&mut scene.client, facts_with_their_turn), "8");
     assert_eq!((scene.waiting_turns(), scene.unextracted_turns()), (0, 0));
-    // What is on record: the episode is reflected on as far as it goes, and there is no trace.
     assert_eq!(scene.episodes(), ["10 reflected manual"]);
-    assert_eq!((scene.reflections().len(), scene.traces().len()), (0, 0));
+    assert_eq!(scene.traces().len(), 2, "one for each call");
     let stats: Json = value(&mut scene.client, "SELECT memory_stats('s')", &[]);
     assert_eq!(stats["episodes"], json!({"open": 0, "closed": 0, "reflected": 1, "carried": 0}));
-    assert_eq!(stats["reflections"], 0);
+    assert_eq!(stats["reflections"], 2);
     assert!(scene.jobs().iter().all(|job| job.status == "done"), "{:#?}", scene.jobs());
     let status = scene.status("extraction");
     assert!(status.starts_with("extraction: episode: "), "{status}");
@@ -109,7 +49,7 @@ fn the_turns_of_an_episode_become_facts_when_it_has_ended() {
 
 #[test]
 fn the_turns_of_a_short_episode_wait_for_the_next_one() {
-    let mut scene = start(&[]);
+    let mut scene = start(obedient);
     scene.episode(&["Note: Jupiter has moons."]);
     assert_eq!(scene.stub.call_count(), 0, "one turn is not enough");
     assert_eq!((scene.waiting_turns(), scene.unextracted_turns()), (1, 0));
@@ -127,9 +67,9 @@ fn the_turns_of_a_short_episode_wait_for_the_next_one() {
 
 #[test]
 fn each_fact_is_compared_by_itself() {
-    let mut scene = start(&[]);
+    let mut scene = start(obedient);
     scene.episode(&[&format!("Note: {LISBON}"), "Note: Jupiter has moons.", "Yes."]);
-    scene.episode(&[&format!("Note: {OSLO}"), "Note: Carla studies law.", "Yes."]);
+    scene.episode(&[&format!("Change: {LISBON} => {OSLO}"), "Note: Carla studies law.", "Yes."]);
     assert_eq!(scene.facts(), ["Carla studies law.", "Jupiter has moons.", OSLO]);
     let (lisbon, oslo) = (scene.fact(LISBON), scene.fact(OSLO));
     assert_eq!((lisbon.reason.as_deref(), lisbon.replaced_by), (Some("superseded"), Some(oslo.id)));
@@ -154,7 +94,7 @@ fn each_fact_is_compared_by_itself() {
 
 #[test]
 fn facts_come_from_the_users_turns_and_from_decisions_where_they_are_wanted() {
-    let mut scene = start(&[]);
+    let mut scene = start(obedient);
     let talk = "SELECT memory_ingest('s', 'assistant', 'Decision: we ship the shop on May 9.');
                 SELECT memory_ingest('s', 'assistant', 'Note: You could take the train.');
                 SELECT memory_ingest('s', 'user', 'Note: Bread needs salt.');
@@ -193,37 +133,8 @@ fn facts_come_from_the_users_turns_and_from_decisions_where_they_are_wanted() {
 }
 
 #[test]
-fn the_session_that_ends_an_episode_says_whether_it_is_reflected_on() {
-    let mut scene = start_with(noting, &[]);
-    let mut other = scene.cluster.connect(crate::scene::DATABASE);
-    run(&mut other, "SET memory_agent.user_id = 'alice'; SET memory_agent.reflection = off");
-    let end = |session: &str| format!("SELECT memory_close_episode('{session}')");
-    for session in ["both", "one", "other"] {
-        let turns = ["Note: Bread needs salt.", "Yes.", "Always."];
-        memory_agent_e2e::memory::ingest_all(&mut scene.client, session, &turns);
-    }
-    // Stored with reflection, ended without; and neighbours of both kinds.
-    run(&mut other, &end("both"));
-    run(&mut scene.client, &end("one"));
-    run(
-        &mut scene.client,
-        "SELECT memory_configure(session_id => 'other', settings => '{\"reflection\": false}')",
-    );
-    run(&mut scene.client, &end("other"));
-    scene.drain();
-    assert_eq!(
-        scene.facts_by_session(),
-        ["both: Bread needs salt.", "one: Bread needs salt.", "other: Bread needs salt."]
-    );
-    assert_eq!((scene.reflected_turns().len(), scene.extracted_turns().len()), (1, 2));
-    let traced: Vec<String> =
-        values(&mut scene.client, "SELECT session_id FROM memory_traces", &[]);
-    assert_eq!(traced, ["one"]);
-}
-
-#[test]
 fn forgotten_and_erased_turns_become_no_facts() {
-    let mut scene = start(&[("memory_agent.sweep_interval", "1s")]);
+    let mut scene = start_with(obedient, &[("memory_agent.sweep_interval", "1s")]);
     let turns =
         scene.say_all(&["Note: Bread needs salt.", "Note: Jupiter has moons.", "Yes.", "Well."]);
     run(
@@ -253,7 +164,7 @@ fn forgotten_and_erased_turns_become_no_facts() {
 
 #[test]
 fn what_no_job_knows_of_is_found_by_the_sweep_and_by_a_backfill() {
-    let mut scene = start(&[("memory_agent.sweep_interval", "1s")]);
+    let mut scene = start_with(obedient, &[("memory_agent.sweep_interval", "1s")]);
     scene.say_all(&["Note: Bread needs salt.", "Yes.", "Always."]);
     run(
         &mut scene.client,
@@ -269,12 +180,11 @@ fn what_no_job_knows_of_is_found_by_the_sweep_and_by_a_backfill() {
     scene.drain();
     assert_eq!((waiting, scene.facts().len()), (3, 2));
     assert_eq!(scene.episodes(), ["3 reflected manual", "3 reflected manual"]);
-    assert_eq!(scene.reflections().len(), 0);
 }
 
 #[test]
 fn a_dead_extraction_is_made_up_for_by_a_retry() {
-    let mut scene = start(&[("memory_agent.llm_max_attempts", "1")]);
+    let mut scene = start_with(obedient, &[("memory_agent.llm_max_attempts", "1")]);
     scene.stub.faults(FaultPlan::always(Fault::WrongSchema));
     scene.say_all(&["Note: Bread needs salt.", "Yes.", "Always."]);
     scene.end_episode();
@@ -298,7 +208,7 @@ fn no_step_leaves_half_of_an_episode_waiting() {
         ("entries", "NOT (content = 'Yes.' AND extracted_at IS NULL)"),
         ("jobs", "kind <> 'extract'"),
     ];
-    let mut scene = start(&[("memory_agent.llm_max_attempts", "1")]);
+    let mut scene = start_with(obedient, &[("memory_agent.llm_max_attempts", "1")]);
     scene.say_all(&["Note: Bread needs salt.", "Yes.", "Always."]);
     let mut dead = None;
     for (table, check) in STEPS {

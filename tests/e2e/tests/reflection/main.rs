@@ -1,12 +1,11 @@
-//! Reflection: facts are made of whole episodes when they are over. When that is, what the LLM is
-//! asked, what becomes of the known facts, what is on record, and that no failure costs anything. The
+//! `extraction = episode`: facts are extracted from the turns of an episode when it is over. When that is, what the
+//! LLM is asked, what becomes of the known facts, what is on record, and that no failure costs anything. The
 //! LLM is a stub in the test's own process; every test has a cluster of its own, because the endpoint
 //! is a setting of the whole server.
 
 mod boundaries;
 mod carry;
 mod consolidation;
-mod failures;
 mod handover;
 mod recall;
 mod script;

@@ -9,9 +9,11 @@ use memory_agent_e2e::memory::{Recalled, recall, run};
 fn marked_facts_and_the_running_episode_come_first_within_the_budget() {
     let mut scene = start(obedient);
     // Two facts that fit the question equally well; one of them is marked.
+    let backup = "SELECT memory_ingest('s', 'user', 'Note: The import of the customer files goes through the \
+                  backup server.', markers => '{constraint}')";
+    run(&mut scene.client, backup);
     scene.episode(&[
         "Note: The import of the customer files goes through the staging server.",
-        "Note: [constraint] The import of the customer files goes through the backup server.",
         "Note: Anna is a pilot.",
     ]);
     for number in 0..6 {
@@ -55,10 +57,11 @@ fn marked_facts_and_the_running_episode_come_first_within_the_budget() {
 #[test]
 fn a_turn_whose_fact_was_removed_ranks_below_what_was_said_against_it() {
     const RENT: &str = "The user's monthly rent is 810 euros.";
+    const FLAT: &str = "The user's flat costs no monthly rent since it was bought.";
     let mut scene = start(obedient);
     let first = scene.episode(&[&format!("Note: {RENT}"), "Note: Anna is a pilot.", "Yes."]);
-    let second = scene.episode(&[&format!("Forget: {RENT}"), "Really?", "Yes."]);
-    assert_eq!(scene.facts(), ["Anna is a pilot."]);
+    let second = scene.episode(&[&format!("End: {RENT} => {FLAT}"), "Really?", "Yes."]);
+    assert_eq!(scene.facts(), ["Anna is a pilot.", FLAT]);
     let rows = recall(&mut scene.client, "'How much is the monthly rent?', 's'");
     let place = |id| rows.iter().position(|row| row.id == id);
     let (said, ended) = (place(first[0]), place(second[0]));

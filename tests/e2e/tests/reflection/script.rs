@@ -1,14 +1,18 @@
 //! A model that does what the turns tell it to, and what the tests look at.
 
-use crate::scene::Scene;
+use crate::scene::{PATIENCE, Scene};
 use memory_agent_e2e::llm::{Call, Document, Model, Purpose};
 use memory_agent_e2e::memory::{run, value, values};
-use memory_agent_e2e::{Client, Json, Uuid, json};
+use memory_agent_e2e::{Client, Json, Uuid, json, retry_until};
+use std::sync::Mutex;
 
 /// The confidence of every fact of [`obedient`].
 pub const CONFIDENCE: f32 = 0.75;
 
-/// A scene whose facts are made of episodes.
+/// What [`obedient`] was told of two facts: the old one, what becomes of it, the new one.
+static TOLD: Mutex<Vec<(String, &'static str, String)>> = Mutex::new(Vec::new());
+
+/// A scene whose facts are extracted from episodes.
 pub fn start(model: impl Model) -> Scene {
     start_with(model, &[])
 }
@@ -19,70 +23,46 @@ pub fn start_with(model: impl Model, settings: &[(&str, &str)]) -> Scene {
     Scene::with_settings(model, &all)
 }
 
-/// The numbered texts of a list in a request.
-fn texts(call: &Call, list: &str, id: &str) -> Vec<(u64, String)> {
-    let data = call.data();
-    let items = data[list].as_array().map_or(&[][..], Vec::as_slice);
-    let text = |item: &Json| Some((item[id].as_u64()?, item["text"].as_str()?.to_owned()));
-    items.iter().filter_map(text).collect()
-}
-
 /// The turns that a request is about.
 pub fn turns_of(call: &Call) -> Vec<String> {
-    texts(call, "turns", "turn").into_iter().map(|(_, text)| text).collect()
+    Document::of(call).turns.into_iter().map(|(_, text)| text).collect()
 }
 
-/// The known facts that a request shows.
-pub fn facts_of(call: &Call) -> Vec<String> {
-    texts(call, "existing_memories", "id").into_iter().map(|(_, text)| text).collect()
-}
-
-pub fn is_reflection(call: &Call) -> bool {
-    call.system().starts_with("You look back on an episode")
-}
-
-/// Knows four phrases: `Note: FACT` adds, `Rather: FACT` adds in place of what the turn before said,
-/// `Change: FACT => FACT` updates, `Forget: FACT` removes. A
-/// marker may stand before the fact, as in `Note: [goal] FACT`. What is to be changed and was not shown
-/// is added. Facts that are not named get no action. It passes the probe.
+/// Knows three phrases: `Note: FACT` states a fact, `Change: OLD => FACT` one that replaces another, and
+/// `End: OLD => FACT` one that ends another. It passes the probe.
 pub fn obedient(call: &Call) -> Json {
-    if call.purpose() == Purpose::Probe {
-        return Document::of(call).pass();
-    }
-    let known = texts(call, "existing_memories", "id");
-    let id_of = |fact: &str| known.iter().find(|(_, text)| text == fact).map(|(id, _)| *id);
-    let mut actions = Vec::new();
-    for (turn, text) in texts(call, "turns", "turn") {
-        let statement = |action: &str, id: Option<u64>, text: &str| {
-            let (markers, text) =
-                match text.strip_prefix('[').and_then(|text| text.split_once("] ")) {
-                    Some((marker, text)) => (vec![marker.to_owned()], text),
-                    None => (Vec::new(), text),
+    let document = Document::of(call);
+    let mut told = TOLD.lock().expect("no test panics with it");
+    match call.purpose() {
+        Purpose::Probe => document.pass(),
+        Purpose::Extract => {
+            let mut facts = Vec::new();
+            for (turn, text) in document.turns {
+                let pair = |begin| text.strip_prefix(begin).and_then(|it| it.split_once(" => "));
+                let fact = if let Some(fact) = text.strip_prefix("Note: ") {
+                    fact
+                } else if let Some((old, new)) = pair("Change: ") {
+                    told.push((old.to_owned(), "replaces", new.to_owned()));
+                    new
+                } else if let Some((old, new)) = pair("End: ") {
+                    told.push((old.to_owned(), "ends", new.to_owned()));
+                    new
+                } else {
+                    continue;
                 };
-            json!({
-                "action": action, "id": id, "text": text, "markers": markers,
-                "confidence": CONFIDENCE, "turns": [turn],
-            })
-        };
-        if let Some(fact) = text.strip_prefix("Note: ") {
-            actions.push(statement("add", None, fact));
-        } else if let Some(fact) = text.strip_prefix("Rather: ") {
-            let mut action = statement("add", None, fact);
-            action["turns"] = json!([turn - 1, turn]);
-            action["replaces"] = json!([turn - 1]);
-            actions.push(action);
-        } else if let Some((old, new)) =
-            text.strip_prefix("Change: ").and_then(|change| change.split_once(" => "))
-        {
-            actions.push(match id_of(old) {
-                Some(id) => statement("update", Some(id), new),
-                None => statement("add", None, new),
-            });
-        } else if let Some(id) = text.strip_prefix("Forget: ").and_then(&id_of) {
-            actions.push(json!({"action": "remove", "id": id, "turns": [turn]}));
+                facts.push(json!({"turn": turn, "text": fact, "confidence": CONFIDENCE}));
+            }
+            json!({ "facts": facts })
         }
+        _ => document.decide(|new, known| {
+            let of = |text: &str| told.iter().find(|(old, _, fact)| old == text && fact == new);
+            let choice = known.iter().find_map(|(id, text)| {
+                let (_, word, _) = of(text)?;
+                Some(format!("{word} {id}"))
+            });
+            choice.unwrap_or_else(|| "new".to_owned())
+        }),
     }
-    json!({ "actions": actions })
 }
 
 impl Scene {
@@ -101,14 +81,15 @@ impl Scene {
         run(&mut self.client, "SELECT memory_close_episode('s')");
     }
 
-    /// What was sent with each request for a reflection.
-    pub fn reflections(&self) -> Vec<Call> {
-        self.stub.calls().into_iter().filter(is_reflection).collect()
+    /// The turns in each request for an extraction.
+    pub fn extracted_turns(&self) -> Vec<Vec<String>> {
+        self.extractions().iter().map(turns_of).collect()
     }
 
-    /// The turns in each request for a reflection.
-    pub fn reflected_turns(&self) -> Vec<Vec<String>> {
-        self.reflections().iter().map(turns_of).collect()
+    /// What was sent with each request for an extraction.
+    pub fn extractions(&self) -> Vec<Call> {
+        let calls = self.stub.calls().into_iter();
+        calls.filter(|call| call.purpose() == Purpose::Extract).collect()
     }
 
     /// `turns status reason` of all episodes, oldest first.
@@ -126,13 +107,35 @@ impl Scene {
         values(&mut self.client, "SELECT body FROM memory_traces ORDER BY id", &[])
     }
 
-    /// How many user turns still wait for the reflection on their episode.
+    /// How many turns wait for the end of their episode.
     pub fn waiting_turns(&mut self) -> i64 {
         value(
             &mut self.client,
             "SELECT count(*) FROM memory_agent.entries WHERE extracted_at = 'infinity'",
             &[],
         )
+    }
+
+    /// How many user turns wait for extraction.
+    pub fn unextracted_turns(&mut self) -> i64 {
+        let count = "SELECT count(*) FROM memory_agent.entries \
+                      WHERE kind = 'turn' AND role = 'user' AND extracted_at IS NULL";
+        value(&mut self.client, count, &[])
+    }
+
+    /// Waits for a dead job of a kind.
+    #[track_caller]
+    pub fn dead_job(&mut self, kind: &str) -> Uuid {
+        retry_until(PATIENCE, "a dead job", || {
+            let is_dead = |job: &crate::scene::Job| job.kind == kind && job.status == "dead";
+            self.jobs().into_iter().find(is_dead).map(|job| job.id)
+        })
+    }
+
+    #[track_caller]
+    pub fn retry(&mut self, job: Uuid) {
+        assert!(value::<bool>(&mut self.client, "SELECT memory_retry($1)", &[&job]));
+        self.drain();
     }
 
     /// `session: fact` of the active facts, sorted.

@@ -38,7 +38,7 @@ episode_max_turns | ingest properties recall reflection | episodes that end afte
 exact_scan_rows | dump inference model_change recall security | the path through the indexes, with few rows
 extraction | background chat erase facts lifecycle reflection summaries window worker | off, where the turns alone matter or the LLM repeats all it is told; episode, for facts of whole episodes
 extraction_batch | worker | its effect, and jobs of known size
-extraction_context | worker | its effect, and requests of known content
+extraction_context | reflection worker | its effect, and requests of known content
 fact_scope | background reflection worker | its effect, and facts that several sessions share
 identity | attach gateway isolation page pgbouncer security settings | each mode, where a test is about who may do what, or about a server that insists on users
 inference | background cancel chat inference processes | each mode, where a test is about processes, interrupts or endpoints
@@ -78,7 +78,6 @@ ranking | page recall | weighted: the arithmetic of that formula, which ships as
 read_contradiction_check | chat erase worker | its effect; in worker, every question that an agent's endpoint gets
 recency_weight | ingest model_change recall reflection window | its effect; 0, where meaning alone is compared; in window, whose value is in effect
 recent_messages_to_keep | summaries upgrade worker | windows that are compressed after a few turns
-reflection | reflection worker | its effect
 relevance_threshold | chat context worker | its effect; -1, where whatever is found is to be in the prompt
 rerank | chat context inference isolation lifecycle model_change page processes properties recall reflection settings upgrade window | off, where a test is about another step or about words, and rows come in an order that it knows; its effect; what the page says without it
 rerank_model | background chat settings summaries | none, where only jobs run and a model would cost time; its effect
@@ -95,7 +94,6 @@ summary_min_tokens | inference summaries window | its effect, and summaries of s
 summary_model | summaries window worker | its effect
 sweep_interval | attach background dump erase lifecycle model_change reflection secrets summaries upgrade worker | seconds, so that a test need not wait for the default
 text_search_config | settings | its effect
-tool_failures | reflection | its effect
 trace | chat erase settings worker | its effect, and copies of texts that an erasure has to find
 ungrounded_facts | reflection worker | its effect
 user_id | attach background chat common context dump erase facts gateway harness history inference isolation lifecycle markdown model_change page pgbouncer quotas recall reflection security settings summaries upgrade window worker | who asks: a test's sessions name their user, as every application does

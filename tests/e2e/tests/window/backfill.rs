@@ -91,7 +91,7 @@ fn episodes_are_reflected_on_later() {
     let expected =
         ["alice|s|The dog is Rex.", "alice|s|The drink is tea.", "alice|s|The home is Oslo."];
     assert_eq!(facts(&mut client), expected, "the last turn's episode still runs");
-    assert!(stub.calls().iter().all(|call| call.purpose() == Purpose::Reflect));
+    assert!(stub.calls().iter().all(|call| call.purpose() == Purpose::Extract));
     assert_eq!(backfill(&mut client, ""), 0);
     let wants: Vec<bool> =
         values(&mut client, "SELECT wants_reflection FROM memory_agent.episodes ORDER BY id", &[]);

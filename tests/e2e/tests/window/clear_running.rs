@@ -71,9 +71,9 @@ fn what_waits_and_what_is_dead_is_cancelled_with_the_sources_of_memory_add() {
     assert!(!value::<bool>(&mut client, retried, &[]), "a cancelled job is done");
 }
 
-/// A summary and a reflection that are being made when the session is cleared are not stored.
+/// A summary and an extraction that are being made when the session is cleared are not stored.
 #[test]
-fn the_results_of_running_summaries_and_reflections_are_dropped() {
+fn the_results_of_running_summaries_and_extractions_are_dropped() {
     let turns = ["It is Oslo.", "It is Rex.", "It is tea."];
     let model = turns.iter().fold(ScriptedModel::new(), |model, turn| {
         model.knows(turn, turn, turn, &format!("So the user said: {turn}"))
@@ -96,7 +96,8 @@ fn the_results_of_running_summaries_and_reflections_are_dropped() {
     say_all(&mut client, "s");
     wait_until(PATIENCE, "two calls", || stub.in_flight() == 2);
     assert_eq!(value::<i32>(&mut client, "SELECT memory_clear('s')", &[]), 6);
-    assert!(jobs(&mut client).iter().all(|job| job.contains("|done|cancelled")));
+    let is_over = |job: &String| job.contains("|done|cancelled") || job == "reflect|done";
+    assert!(jobs(&mut client).iter().all(is_over), "{:?}", jobs(&mut client));
     stub.hold(false);
     say_all(&mut client, "t");
     drain(&mut client);

@@ -150,7 +150,7 @@ fn without_an_llm_in_the_settings_rows_are_enough() {
     expect_error(scene.client.query_one(add, &[]), "55000");
 }
 
-/// Whatever is asked for an agent: facts, what becomes of them, reflections, summaries of every kind, chats and what
+/// Whatever is asked for an agent: facts, what becomes of them, summaries of every kind, chats and what
 /// belongs to them.
 #[test]
 fn every_question_of_an_agent_goes_to_its_endpoint() {
@@ -189,7 +189,6 @@ fn every_question_of_an_agent_goes_to_its_endpoint() {
     for purpose in [
         Purpose::Extract,
         Purpose::Reconcile,
-        Purpose::Reflect,
         Purpose::Rewrite,
         Purpose::Contradiction,
         Purpose::Chat,

@@ -131,6 +131,19 @@ fn by_default_an_llm_is_asked_again_that_fails_the_probe() {
     assert_eq!(purposes(&scene), [Extract, Probe, Check, Check]);
     assert_eq!(scene.facts(), [MEANT]);
     assert!(status(&mut scene).ends_with("; probe of stub-1: 7 of 8 right"));
+    // From then on, it is asked about one sentence at a time.
+    let asked = scene.stub.call_count();
+    scene.say_all(&["My cat is called Poum. My dog is called Rex.", "My sister is a nurse."]);
+    scene.drain();
+    let sentences: Vec<String> = (scene.stub.calls()[asked..].iter())
+        .flat_map(|call| Document::of(call).turns)
+        .map(|(_, text)| text)
+        .collect();
+    let expected = ["My cat is called Poum.", "My dog is called Rex.", "My sister is a nurse."];
+    assert_eq!(
+        (scene.stub.call_count() - asked, &sentences[..]),
+        (3, &expected.map(str::to_owned)[..])
+    );
 }
 
 /// Without an answer it has not passed, for an hour.
@@ -172,10 +185,10 @@ fn each_turn_that_does_not_only_state_is_checked_by_itself() {
     assert_eq!(scene.fact(MEANT).sources.len(), 2);
 }
 
-/// In an episode too, if its facts come from its turns.
+/// In an episode too.
 #[test]
 fn turns_of_an_episode_are_checked() {
-    let mut scene = checking(gullible, &[("memory_agent.reflection", "off")]);
+    let mut scene = checking(gullible, &[]);
     run(
         &mut scene.client,
         "SET memory_agent.extraction = episode; SET memory_agent.min_episode_turns = 1",

@@ -9,7 +9,6 @@ use memory_agent_core::facts::answers::{AnswerFormat, ChatMessage, ChatRole};
 use memory_agent_core::facts::contradictions::{self, Recalled};
 use memory_agent_core::facts::extract::{self, PendingTurn};
 use memory_agent_core::facts::reconcile::{self, DatedFact, Plan};
-use memory_agent_core::facts::reflect::{self, EpisodeTurn, PriorFact};
 use memory_agent_core::facts::rewrite;
 use serde_json::{Value, json};
 
@@ -96,77 +95,6 @@ fn a_contradiction_deletes_and_stays() {
 fn the_same_value_is_the_same() {
     let plan = reconciled(&["User lives in Rome."], &["User lives in Rome."]);
     assert_eq!(plan, Plan { same: vec![(0, 0)], ..Plan::default() });
-}
-
-fn reflection(existing: &[&str], said: &[(&str, &str)]) -> Call {
-    let goal = ["goal".to_owned(), "custom:x".to_owned()];
-    let prior: Vec<PriorFact<'_>> =
-        existing.iter().map(|content| PriorFact { content, since: DAY, markers: &[] }).collect();
-    let turns: Vec<EpisodeTurn<'_>> = said
-        .iter()
-        .map(|(role, content)| EpisodeTurn {
-            role,
-            content,
-            speaker: None,
-            said_at: DAY,
-            markers: &goal,
-        })
-        .collect();
-    call(&reflect::messages(&prior, &turns, 5, false))
-}
-
-fn actions(existing: &[&str], said: &[(&str, &str)]) -> Vec<reflect::Action> {
-    let call = reflection(existing, said);
-    assert_eq!(call.purpose(), Purpose::Reflect);
-    let (existing, turns) = (existing.len() as u32, said.len() as u32);
-    let format = AnswerFormat::Reflection { existing, turns, max_facts: 5 };
-    let checked = format.check(&answer(&call)).expect("an acceptable answer");
-    reflect::parse(&checked, existing, turns).expect("actions")
-}
-
-fn noted(fact: &str, turns: &[u32]) -> reflect::Statement {
-    reflect::Statement {
-        text: fact.to_owned(),
-        markers: Some(vec!["goal".to_owned()]),
-        confidence: Some(CONFIDENCE),
-        turns: turns.to_vec(),
-        replaces: Vec::new(),
-    }
-}
-
-#[test]
-fn an_episode_updates_keeps_removes_and_adds() {
-    use reflect::Action::{Add, Keep, Remove, Update};
-    let said = [
-        ("user", "I live in Rome."),
-        ("assistant", "I eat meat."),
-        ("user", "I live in Oslo."),
-        ("user", "I live in Oslo."),
-        ("user", "I eat no meat."),
-    ];
-    let oslo = || reflect::Statement { replaces: vec![1], ..noted("User lives in Oslo.", &[3, 4]) };
-    let no_meat = || noted("User eats no meat.", &[5]);
-    assert_eq!(
-        actions(&["User lives in Rome.", "User has a dog.", "User eats meat."], &said),
-        [
-            Update { id: 1, statement: oslo() },
-            Keep { id: 2 },
-            Remove { id: 3, turns: vec![5] },
-            Add { statement: no_meat() },
-        ]
-    );
-    assert_eq!(actions(&["User lives in Oslo."], &said[..4]), [Keep { id: 1 }]);
-    let new = [Add { statement: oslo() }, Add { statement: no_meat() }];
-    assert_eq!(actions(&[], &said), new);
-    assert_eq!(actions(&[], &said[1..2]), [], "assistants say nothing about users");
-    let echoed = [
-        ("user", "I live in Rome."),
-        ("assistant", "Noted. User lives in Rome."),
-        ("user", "I live in Oslo."),
-        ("assistant", "Noted. User lives in Oslo."),
-    ];
-    let oslo = reflect::Statement { replaces: vec![1, 2], ..noted("User lives in Oslo.", &[3]) };
-    assert_eq!(actions(&[], &echoed), [Add { statement: oslo }]);
 }
 
 /// Nobody could tell that a text is wrong, so it would be stored.
@@ -343,10 +271,6 @@ fn spoiled_content_is_mended_or_refused() {
                 &[DatedFact { content: "User lives in Oslo.", since: DAY }],
             )),
             AnswerFormat::Decisions { existing: 1, new: 1 },
-        ),
-        (
-            reflection(&[], &[("user", "Hello!"), ("user", "I live in Rome.")]),
-            AnswerFormat::Reflection { existing: 0, turns: 2, max_facts: 5 },
         ),
         (
             call(&contradictions::messages(&[Recalled { role: "user", content: "a", since: DAY }])),

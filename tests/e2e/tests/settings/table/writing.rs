@@ -65,13 +65,6 @@ pub const SETTINGS: &[Setting] = &[
         "worker::what_an_assistant_decided_becomes_a_fact_where_that_is_wanted",
     ),
     (
-        "tool_failures",
-        "off",
-        "user",
-        Bool,
-        "reflection::a_failure_that_a_tool_reports_becomes_a_fact_where_that_is_wanted",
-    ),
-    (
         "fact_scope",
         "session",
         "user",
@@ -105,13 +98,6 @@ pub const SETTINGS: &[Setting] = &[
         "user",
         Choice(&["off", "on", "auto"]),
         "worker::the_statement_check_is_a_setting",
-    ),
-    (
-        "reflection",
-        "on",
-        "user",
-        Bool,
-        "reflection::the_turns_of_an_episode_become_facts_when_it_has_ended",
     ),
     (
         "min_episode_turns",
