@@ -1,5 +1,5 @@
 # What can be done here; ARGS goes to the script: make test ARGS='--only e2e --test recall'.
-.PHONY: help demo demo-stop setup build install package test-package test fuzz test-assert test-pg16 test-pg17 test-pg18 test-llm bench evaluate lint clean
+.PHONY: help demo demo-stop setup build install package test-package release test fuzz test-assert test-pg16 test-pg17 test-pg18 test-llm bench evaluate lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -24,6 +24,9 @@ package: ## Debian packages for Debian's PostgreSQL 15; ARGS: the folder for the
 
 test-package: ## the packages installed, used and purged in a Debian 12 of their own (root; 3 GB)
 	scripts/test-package
+
+release: ## prepares a release, without tag and upload; ARGS: '0.3.0', '0.3.0 --dry-run --skip-build'
+	scripts/release $(ARGS)
 
 test: ## all tests
 	scripts/test $(ARGS)
