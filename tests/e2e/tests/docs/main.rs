@@ -5,6 +5,7 @@ mod blocks;
 mod llm;
 mod markdown;
 mod output;
+mod runbook;
 mod seeds;
 mod tables;
 
