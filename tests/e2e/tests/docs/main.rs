@@ -1,6 +1,7 @@
 //! The documentation is true: every example of README.md and docs/ runs and gives the output shown,
 //! tables list what the server has, links and `make` targets exist.
 
+mod beside;
 mod blocks;
 mod llm;
 mod markdown;
