@@ -5,12 +5,14 @@
 //! | `sql` | run; every statement succeeds without a WARNING |
 //! | `sql error=42501` | run; the last statement fails with that SQLSTATE |
 //! | `sql llm` | run where an LLM is configured |
+//! | `sql beside`, `sql managed` | run on the memory server of docs/managed.md, on the server without the extension |
 //! | `text` after `sql` or `python` | is the output of its last statement, of the program |
 //! | `json` after `sql` | is the one value of its last statement |
 //! | `python` | run with psycopg, as the role `app` |
 //! | `js` | its statements are prepared by the server |
 //! | `ini` | its names are known settings |
 
+use crate::beside::{self, Beside};
 use crate::llm::{self, WithLlm};
 use crate::markdown::{Block, Document};
 use crate::output::{Output, statements};
@@ -84,6 +86,8 @@ struct Reader {
     database: String,
     /// A session where an LLM is configured, and what it needs; made when it is first wanted.
     with_llm: Option<(Client, WithLlm)>,
+    /// Sessions on a memory server and on a managed one, and these servers; made when they are first wanted.
+    beside: Option<(Client, Client, Beside)>,
     warnings: Arc<Mutex<Vec<String>>>,
     output: Option<Output>,
     printed: String,
@@ -101,7 +105,15 @@ impl Reader {
                 .batch_execute("CREATE EXTENSION memory_agent CASCADE")
                 .expect("make install was run");
         }
-        Self { client, database, with_llm: None, warnings, output: None, printed: String::new() }
+        Self {
+            client,
+            database,
+            with_llm: None,
+            beside: None,
+            warnings,
+            output: None,
+            printed: String::new(),
+        }
     }
 
     fn read(&mut self, block: &Block, before: Option<&Block>) -> Result<(), String> {
@@ -126,8 +138,12 @@ impl Reader {
     }
 
     fn run_sql(&mut self, block: &Block) -> Result<(), String> {
-        let expected = block.info.strip_prefix("error=");
-        let client = match block.info.as_str() {
+        let (place, expected) = match block.info.rsplit_once("error=") {
+            Some((place, state)) => (place.trim_end(), Some(state)),
+            None => (block.info.as_str(), None),
+        };
+        let mut body = block.body.clone();
+        let client = match place {
             "llm" => {
                 let warnings = &self.warnings;
                 let (client, _) = self.with_llm.get_or_insert_with(|| {
@@ -136,10 +152,21 @@ impl Reader {
                 });
                 client
             }
-            info if info.is_empty() || expected.is_some() => &mut self.client,
+            "beside" | "managed" => {
+                let warnings = &self.warnings;
+                let (memory, managed, servers) = self.beside.get_or_insert_with(|| {
+                    let servers = Beside::start();
+                    let memory = connect(&servers.memory, beside::MEMORY, warnings);
+                    let managed = connect(&servers.managed, beside::MANAGED, warnings);
+                    (memory, managed, servers)
+                });
+                body = servers.here(&body);
+                if place == "beside" { memory } else { managed }
+            }
+            "" => &mut self.client,
             info => return Err(format!("unknown info {info:?}")),
         };
-        let statements = statements(&block.body);
+        let statements = statements(&body);
         let last = statements.len().checked_sub(1).ok_or("the block is empty")?;
         for (at, statement) in statements.iter().enumerate() {
             let expected = expected.filter(|_| at == last);

@@ -1,10 +1,12 @@
 //! The documentation is true: every example of README.md and docs/ runs and gives the output shown,
 //! tables list what the server has, links and `make` targets exist.
 
+mod beside;
 mod blocks;
 mod llm;
 mod markdown;
 mod output;
+mod runbook;
 mod seeds;
 mod tables;
 

@@ -40,7 +40,7 @@ extraction | background chat erase facts lifecycle reflection summaries window w
 extraction_batch | worker | its effect, and jobs of known size
 extraction_context | reflection worker | its effect, and requests of known content
 fact_scope | background reflection worker | its effect, and facts that several sessions share
-identity | attach gateway isolation page pgbouncer security settings | each mode, where a test is about who may do what, or about a server that insists on users
+identity | attach docs gateway isolation page pgbouncer security settings | each mode, where a test is about who may do what, or about a server that insists on users
 inference | background cancel chat inference processes | each mode, where a test is about processes, interrupts or endpoints
 inference_threads | harness processes recall settings | its effect; in the harness as many as tests run side by side, so that none has the rerank of another refused; two, where a test has recalls refused
 inference_timeout | background settings | failures sooner than by default, and waits that no timeout ends
