@@ -22,6 +22,7 @@ use chrono::{DateTime, Datelike, Days, Months, NaiveDate, TimeDelta, Utc};
 
 use crate::text::calendar::Distance;
 use crate::text::phrases::{self, PhraseListError};
+use crate::text::words::parts;
 
 pub(crate) const MONTHS: [&str; 12] = [
     "january",
@@ -128,10 +129,11 @@ impl Times {
                 "of" => times.of.extend(words),
                 "ordinal" => times.ordinals.extend(words),
                 "number" => {
-                    let meant = text.rsplit(' ').next().and_then(|last| last.parse().ok());
-                    let meant =
-                        meant.ok_or(phrases::error(number, "a number has to end the line"))?;
-                    times.numbers.extend(words.map(|word| (word, meant)));
+                    for (word, meant) in phrases::numbered(text) {
+                        let meant =
+                            meant.ok_or(phrases::error(number, "a number has to end the line"))?;
+                        times.numbers.insert(phrases::folded(word), meant);
+                    }
                 }
                 _ => {
                     let known = SECTIONS.into_iter().find(|(name, _)| *name == section);
@@ -145,7 +147,7 @@ impl Times {
                     }
                     for phrase in phrases::expand(text) {
                         // Words end at an apostrophe here, as those of the texts do.
-                        let words = phrase.iter().flat_map(|word| words_of(word));
+                        let words = phrase.iter().flat_map(|word| parts(word));
                         let folded = words.map(|word| match word {
                             NUMBER => word.to_owned(),
                             _ => phrases::folded(word),
@@ -172,7 +174,7 @@ impl Times {
     /// The times that a question names, asked at a moment. At most one for each word of it.
     pub(crate) fn spans(&self, question: &str, asked_at: DateTime<Utc>) -> Vec<Span> {
         let folded = question.to_lowercase();
-        let words: Vec<&str> = words_of(&folded).collect();
+        let words: Vec<&str> = parts(&folded).collect();
         let mut found = Vec::new();
         let mut at = 0;
         while at < words.len() {
@@ -396,11 +398,6 @@ fn date(year: Option<i32>, month: u32, day: u32, asked_at: DateTime<Utc>) -> Opt
     let today = asked_at.date_naive();
     let in_year = |back| NaiveDate::from_ymd_opt(today.year() - back, month, day);
     (0..=LEAP_YEARS_APART).filter_map(in_year).find(|day| *day <= today).and_then(Span::day)
-}
-
-/// The words of a text; they end at every mark.
-pub(crate) fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
 fn year(word: &str) -> Option<i32> {

@@ -144,7 +144,7 @@ fn questions_have_times_of_their_own() {
     for question in ["heute Nacht", "letzte Woche der Ferien"] {
         assert_eq!(times.spans(question, asked_at()).len(), 1, "{question}");
     }
-    let words = |text: &'static str| words_of(text).collect::<Vec<_>>();
+    let words = |text: &'static str| crate::text::words::parts(text).collect::<Vec<_>>();
     let of = |text: &'static str| times.distances(&words(text));
     assert_eq!(of("kommt heute nacht"), []);
     assert_eq!(of("die letzte Woche der Ferien"), []);

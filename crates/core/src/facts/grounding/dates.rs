@@ -4,10 +4,11 @@ use chrono::{Datelike, Months, NaiveDate};
 
 use super::numbers::Number;
 use super::relative::spans;
-use super::words::{List, Word};
 use crate::text::calendar::add_days;
 use crate::text::language::Language;
 use crate::text::time_phrases::MONTHS;
+use crate::text::word_lists::List;
+use crate::text::words::Word;
 
 /// "til end of feb": behind these, a month may be written in haste.
 const BEFORE_MONTHS: [&str; 10] =

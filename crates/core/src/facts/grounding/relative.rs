@@ -5,10 +5,10 @@ use chrono::{Datelike, NaiveDate};
 
 use super::dates::{dates, weekday};
 use super::foreign_times::{annotated, foreign_times};
-use super::words::{Word, begin, end, folded, words};
 use crate::text::calendar::Distance;
 use crate::text::language::Language;
 use crate::text::time_phrases::MONTHS;
+use crate::text::words::{Word, folded, words};
 
 /// A time that English words mean.
 struct Relative {
@@ -183,7 +183,7 @@ fn rewritten(statement: &str, words: &[Word<'_>], said: NaiveDate) -> String {
                 | "as"
                 | "around"
         );
-        text.push_str(&statement[written..begin(statement, &words[from])]);
+        text.push_str(&statement[written..words[from].begin]);
         let mut phrase = if needs { format!("{} {date}", relative.before) } else { date };
         if words[from].is_first
             && let Some(first) = phrase.get(..1)
@@ -191,7 +191,7 @@ fn rewritten(statement: &str, words: &[Word<'_>], said: NaiveDate) -> String {
             phrase = first.to_uppercase() + &phrase[1..];
         }
         text.push_str(&phrase);
-        written = end(statement, last);
+        written = last.end();
         at += relative.words;
     }
     text.push_str(&statement[written..]);
