@@ -160,7 +160,7 @@ fn every_section_is_documented() {
     let documented = include_str!("../../../../docs/languages.md");
     for (name, _) in SECTIONS {
         assert!(documented.contains(&format!("`[{name}]`")), "{name}");
-        let phrase = if name.ends_with("ago") { "N x" } else { "x" };
+        let phrase = if counts(name) { "N x" } else { "x" };
         let times = Times::parse(&format!("[{name}]\n{phrase}")).unwrap();
         let words = if phrase == "x" { vec!["x"] } else { vec!["3", "x"] };
         assert_eq!(times.distances(&words).len(), 1, "{name}");
