@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::llm::json_answer;
+use crate::text::words::parts;
 
 /// Bytes that are looked at, at most: a layer that is taken off is a pass over the text.
 const MAX_SCANNED: usize = 64 << 20;
@@ -137,8 +138,7 @@ fn without_label(text: &str) -> &str {
 /// Whether these are words for "summary" and nothing else.
 fn is_label(words: &str) -> bool {
     let lower = words.to_lowercase();
-    let mut words: Vec<&str> =
-        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let mut words: Vec<&str> = parts(&lower).collect();
     words.pop() == Some("summary") && words.iter().all(|word| LABEL_WORDS.contains(word))
 }
 

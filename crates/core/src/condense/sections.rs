@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::condense::preamble::{clean, json_fields};
+use crate::text::words::parts;
 
 /// Most entries of a list; a longer one is no selection.
 const MAX_ENTRIES: usize = 50;
@@ -89,8 +90,7 @@ impl Section {
         let upper = heading.to_uppercase();
         let is_name =
             |word: &&str| !QUALIFIERS.contains(word) && !word.bytes().all(|b| b.is_ascii_digit());
-        let separators = |c: char| !c.is_alphanumeric();
-        let mut names = upper.split(separators).filter(|word| !word.is_empty()).filter(is_name);
+        let mut names = parts(&upper).filter(is_name);
         let name = names.next()?;
         if names.next().is_some() {
             return None;

@@ -9,6 +9,7 @@ use crate::llm::chat::{AnswerError, ChatMessage, excerpt};
 use crate::llm::json_answer::whole_number;
 use crate::llm::questions;
 pub use crate::prompt::augment::original_message;
+use crate::text::words::parts;
 
 pub(crate) const SYSTEM: &str = include_str!("../prompts/extract_system.txt");
 /// What is said besides where turns have markers, and where an assistant's decisions are among them.
@@ -267,8 +268,7 @@ pub fn is_example(fact: &str, turn: &str) -> bool {
     }
     let turn = turn.to_lowercase();
     let fact = fact.to_lowercase();
-    let mut words = fact
-        .split(|c: char| !c.is_alphanumeric())
+    let mut words = parts(&fact)
         .filter(|word| word.chars().count() >= EXAMPLE_CHARS && !EXAMPLE_EMPTY.contains(word));
     !words.any(|word| turn.contains(word))
 }

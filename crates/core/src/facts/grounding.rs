@@ -19,7 +19,6 @@ mod relative;
 mod sentence_acts;
 mod statements;
 mod subjects;
-mod words;
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,10 +33,11 @@ use names::{MAX_INITIALS, bare, is_german, lines_of_place, may_be_named, script}
 use numbers::{Numbers, numbers};
 use polarity::Polarity;
 use subjects::Subjects;
-use words::{List, Word, is_latin, words};
 
 use crate::limits::{GROUNDED_BYTES, GROUNDING_BYTES};
 use crate::text::language::Language;
+use crate::text::word_lists::List;
+use crate::text::words::{Word, is_latin, words};
 
 /// What a statement may rest on.
 #[derive(Clone, Copy, Debug, Default)]

@@ -14,6 +14,7 @@ use crate::facts::extract::{list_in, parse_json, statement};
 use crate::llm::chat::{AnswerError, ChatMessage, excerpt};
 use crate::llm::json_answer::whole_number;
 use crate::llm::questions;
+use crate::text::words::parts;
 
 mod concerns;
 mod plan;
@@ -124,7 +125,7 @@ fn decision(item: &Value, existing: u32, new: u32) -> Result<Decision, AnswerErr
         Some(fact) => number(fact, "fact", new)?,
     };
     let said = field("choice").and_then(Value::as_str).unwrap_or_default().to_lowercase();
-    let mut words = said.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut words = parts(&said);
     let first = words.next().unwrap_or_default();
     let rest: Vec<&str> = words.collect();
     let memory = || {

@@ -10,12 +10,8 @@
 
 use std::collections::BTreeSet;
 
-/// Words that turn a statement into its opposite.
-const NEGATIONS: [&str; 28] = [
-    "not", "no", "never", "none", "nothing", "nobody", "nowhere", "neither", "nor", "cannot",
-    "without", "except", "unless", "hardly", "barely", "rarely", "seldom", "stop", "stops",
-    "stopped", "quit", "quits", "former", "formerly", "refuses", "avoids", "dislikes", "hates",
-];
+use crate::text::word_lists::{List, negates_in_english};
+use crate::text::words::{self, parts};
 
 /// Words that say who or when, and are names in that sense: "his sister" is not
 /// "her sister", and who "was" a nurse no longer is one.
@@ -29,43 +25,6 @@ const POINTERS: [&str; 32] = [
 const EMPTY_WORDS: [&str; 16] = [
     "the", "a", "an", "is", "are", "be", "been", "being", "has", "have", "having", "does", "do",
     "it", "its", "that",
-];
-
-const NUMBER_WORDS: [&str; 34] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-    "thirty",
-    "forty",
-    "fifty",
-    "sixty",
-    "seventy",
-    "eighty",
-    "ninety",
-    "hundred",
-    "thousand",
-    "million",
-    "billion",
-    "dozen",
-    "half",
 ];
 
 /// Endings that do not change what a word says. The past is not among them.
@@ -129,10 +88,7 @@ pub(crate) fn negations(text: &str) -> usize {
 
 /// The words of a text, in lower case.
 pub(crate) fn words(text: &str) -> BTreeSet<String> {
-    text.split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect()
+    parts(text).map(str::to_lowercase).collect()
 }
 
 /// What identifies a statement.
@@ -151,26 +107,25 @@ struct Marks {
 impl Marks {
     fn of(text: &str) -> Self {
         let mut marks = Self::default();
-        for word in text.split(|c: char| !is_word_char(c)) {
-            marks.add(word);
+        for word in words::words(text) {
+            marks.add(word.raw);
         }
         marks
     }
 
-    fn add(&mut self, raw: &str) {
-        let word = raw.trim_start_matches(|c: char| !c.is_alphanumeric() && !is_sign(c));
-        // "C++" and "C#" are not "C"; "5-" is 5.
-        let word = word.trim_end_matches(|c| {
-            !(char::is_alphanumeric(c) || "%+#".contains(c) || is_currency(c))
-        });
+    fn add(&mut self, word: &str) {
         if !word.chars().any(char::is_alphanumeric) {
             return;
         }
         let lower = word.to_lowercase().replace('’', "'").replace('−', "-");
         let mut lower = lower.strip_suffix("'s").unwrap_or(&lower);
-        if word.chars().any(char::is_numeric) || NUMBER_WORDS.contains(&lower) {
+        let is_amount = |list: List| list.has(lower);
+        if word.chars().any(char::is_numeric)
+            || lower == "half"
+            || [List::Cardinal, List::Scale].into_iter().any(is_amount)
+        {
             self.numbers.push(lower.to_owned());
-        } else if NEGATIONS.contains(&lower) || lower.ends_with("n't") {
+        } else if negates_in_english(lower) || List::Opposing.has(lower) {
             self.negations += 1;
             lower = "not";
         } else if EMPTY_WORDS.contains(&lower) {
@@ -191,19 +146,6 @@ impl Marks {
     fn order_of_shared(&self, other: &Self) -> Vec<&String> {
         self.order.iter().filter(|word| other.words.contains(*word)).collect()
     }
-}
-
-/// Marks that join letters and digits to one word: `10:30`, `$500`, `a.b@c.org`.
-fn is_word_char(c: char) -> bool {
-    c.is_alphanumeric() || "'’.,-−+%#@_/\\:".contains(c) || is_currency(c)
-}
-
-fn is_sign(c: char) -> bool {
-    matches!(c, '-' | '−') || is_currency(c)
-}
-
-fn is_currency(c: char) -> bool {
-    matches!(c, '$' | '£' | '¥' | '\u{20a0}'..='\u{20cf}')
 }
 
 fn is_name(word: &str) -> bool {

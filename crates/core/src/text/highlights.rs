@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::text::words::parts;
+
 /// Shorter words of the Latin alphabet are mostly function words, which every turn has.
 const SHORT: usize = 3;
 
@@ -76,7 +78,7 @@ pub fn highlights(turns: &[Turn<'_>], most_tokens: u32) -> Vec<usize> {
 
 /// The words of a text that tell what it is about, in lower case.
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_alphanumeric())
+    parts(text)
         .filter(|word| word.chars().count() > SHORT || !word.is_ascii())
         .map(str::to_lowercase)
 }

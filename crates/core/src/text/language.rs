@@ -68,6 +68,11 @@ impl Language {
         self.times.distances(words)
     }
 
+    /// How the language writes months and days.
+    pub(crate) fn calendar(&self) -> &Times {
+        &self.times
+    }
+
     /// Whether words name a date, with the name of a month.
     pub(crate) fn names_a_date(&self, words: &[&str]) -> bool {
         self.times.name_a_date(words)

@@ -19,4 +19,6 @@ pub mod time_phrases;
 pub mod tokens;
 pub mod triggers;
 pub mod unicode;
+pub(crate) mod word_lists;
+pub(crate) mod words;
 pub mod words_sought;

@@ -6,6 +6,7 @@
 //! - words are separated by spaces and match whole words, in any letter case;
 //! - `a|b` is either word, a trailing `?` makes a word optional;
 //! - `:` and `,` stand for themselves; a phrase that ends in a colon is a label;
+//! - in lists of numbers, a number is what the words before it mean: `two couple 2`;
 //! - a phrase that starts with `!` is a false friend: it voids every phrase of
 //!   its section that it overlaps in the text.
 //!
@@ -176,6 +177,22 @@ pub(crate) fn lines(source: &str) -> impl Iterator<Item = Result<Line<'_>, Phras
         section = name.strip_suffix(']');
         section.is_none().then(|| Err(error(number, "a section needs ]")))
     })
+}
+
+/// The words of a line and the numbers that they mean: those behind them, none behind the last number.
+pub(crate) fn numbered(line: &str) -> Vec<(&str, Option<f64>)> {
+    let mut words: Vec<(&str, Option<f64>)> = Vec::new();
+    let mut meant = 0;
+    for word in line.split_whitespace() {
+        match word.parse().ok().filter(|_| word.ends_with(|c: char| c.is_ascii_digit())) {
+            Some(number) => {
+                words[meant..].iter_mut().for_each(|(_, value)| *value = Some(number));
+                meant = words.len();
+            }
+            None => words.push((word, None)),
+        }
+    }
+    words
 }
 
 fn words_of(line: &str) -> impl Iterator<Item = String> {

@@ -22,26 +22,14 @@ use chrono::{DateTime, Datelike, Days, Months, NaiveDate, TimeDelta, Utc};
 
 use crate::text::calendar::Distance;
 use crate::text::phrases::{self, PhraseListError};
+use crate::text::words::parts;
 
-pub(crate) const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
 /// The name of a section of phrases for a time relative to a day, and that time, of the number in the phrase.
 type Section = (&'static str, fn(i64) -> Distance);
 
-const SECTIONS: [Section; 19] = [
+const SECTIONS: [Section; 26] = [
     ("day before yesterday", |_| Distance::Day(-2)),
+    ("last night", |_| Distance::Day(-1)),
     ("yesterday", |_| Distance::Day(-1)),
     ("today", |_| Distance::Day(0)),
     ("tomorrow", |_| Distance::Day(1)),
@@ -50,6 +38,8 @@ const SECTIONS: [Section; 19] = [
     ("this week", |_| Distance::Week(0)),
     ("next week", |_| Distance::Week(1)),
     ("last weekend", |_| Distance::Weekend(-1)),
+    ("this weekend", |_| Distance::Weekend(0)),
+    ("next weekend", |_| Distance::Weekend(1)),
     ("last month", |_| Distance::Month(-1)),
     ("this month", |_| Distance::Month(0)),
     ("next month", |_| Distance::Month(1)),
@@ -60,6 +50,10 @@ const SECTIONS: [Section; 19] = [
     ("weeks ago", |number| Distance::AboutWeek(-number)),
     ("months ago", |number| Distance::AboutMonth(-number)),
     ("years ago", |number| Distance::AboutYear(-number)),
+    ("days ahead", Distance::Day),
+    ("weeks ahead", Distance::AboutWeek),
+    ("months ahead", Distance::AboutMonth),
+    ("years ahead", Distance::AboutYear),
 ];
 /// Those of a question's times. A question asks for what has been.
 const ASKED: [&str; 8] = [
@@ -128,10 +122,11 @@ impl Times {
                 "of" => times.of.extend(words),
                 "ordinal" => times.ordinals.extend(words),
                 "number" => {
-                    let meant = text.rsplit(' ').next().and_then(|last| last.parse().ok());
-                    let meant =
-                        meant.ok_or(phrases::error(number, "a number has to end the line"))?;
-                    times.numbers.extend(words.map(|word| (word, meant)));
+                    for (word, meant) in phrases::numbered(text) {
+                        let meant =
+                            meant.ok_or(phrases::error(number, "a number has to end the line"))?;
+                        times.numbers.insert(phrases::folded(word), meant);
+                    }
                 }
                 _ => {
                     let known = SECTIONS.into_iter().find(|(name, _)| *name == section);
@@ -139,13 +134,13 @@ impl Times {
                         known.ok_or(phrases::error(number, "an unknown section of times"))?;
                     let is_false_friend = text.starts_with('!');
                     let text = text.trim_start_matches('!');
-                    let needs_number = section.ends_with("ago") && !is_false_friend;
+                    let needs_number = counts(section) && !is_false_friend;
                     if needs_number && !text.split(' ').any(|word| word == NUMBER) {
                         return Err(phrases::error(number, "a phrase of this section needs N"));
                     }
                     for phrase in phrases::expand(text) {
                         // Words end at an apostrophe here, as those of the texts do.
-                        let words = phrase.iter().flat_map(|word| words_of(word));
+                        let words = phrase.iter().flat_map(|word| parts(word));
                         let folded = words.map(|word| match word {
                             NUMBER => word.to_owned(),
                             _ => phrases::folded(word),
@@ -169,10 +164,18 @@ impl Times {
         Ok(times)
     }
 
+    /// The month of a name or of its first three or four letters, and whether all of the name is there.
+    pub(crate) fn month(&self, name: &str) -> Option<(u32, bool)> {
+        let is_begin = |month: &str| matches!(name.len(), 3 | 4) && month.starts_with(name);
+        let whole = self.months.get(name).map(|month| (*month, true));
+        let begun = || self.months.iter().find(|(month, _)| is_begin(month));
+        whole.or_else(|| begun().map(|(_, month)| (*month, false)))
+    }
+
     /// The times that a question names, asked at a moment. At most one for each word of it.
     pub(crate) fn spans(&self, question: &str, asked_at: DateTime<Utc>) -> Vec<Span> {
         let folded = question.to_lowercase();
-        let words: Vec<&str> = words_of(&folded).collect();
+        let words: Vec<&str> = parts(&folded).collect();
         let mut found = Vec::new();
         let mut at = 0;
         while at < words.len() {
@@ -312,7 +315,7 @@ impl Times {
     }
 
     /// "7", "7th".
-    fn day_of_month(&self, word: &str) -> Option<u32> {
+    pub(crate) fn day_of_month(&self, word: &str) -> Option<u32> {
         let suffix = self.ordinals.iter().find_map(|suffix| word.strip_suffix(suffix.as_str()));
         let digits = suffix.unwrap_or(word);
         (digits.len() <= 2)
@@ -398,12 +401,13 @@ fn date(year: Option<i32>, month: u32, day: u32, asked_at: DateTime<Utc>) -> Opt
     (0..=LEAP_YEARS_APART).filter_map(in_year).find(|day| *day <= today).and_then(Span::day)
 }
 
-/// The words of a text; they end at every mark.
-pub(crate) fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
+/// Whether phrases of a section have a number.
+fn counts(section: &str) -> bool {
+    section.ends_with(" ago") || section.ends_with(" ahead")
 }
 
-fn year(word: &str) -> Option<i32> {
+/// A year of four digits, as a word is taken for one.
+pub(crate) fn year(word: &str) -> Option<i32> {
     (word.len() == 4).then(|| word.parse().ok()).flatten().filter(|year| YEARS.contains(year))
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::text::words::parts;
+
 /// Shorter words of the Latin alphabet are mostly function words; names and abbreviations are told by their capitals.
 const SHORT: usize = 3;
 /// Words with this beginning are taken for forms of one word.
@@ -83,7 +85,7 @@ fn is_telling(word: &str, is_first: bool) -> bool {
 
 /// The words of a text; of a script without spaces, each two characters that stand together.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()).flat_map(|run| {
+    parts(text).flat_map(|run| {
         let mut words = Vec::new();
         let mut start = 0;
         while let Some(first) = run[start..].chars().next() {

@@ -8,7 +8,8 @@ use serde::de::IgnoredAny;
 
 use super::polarity::content;
 use super::sentence_acts::Sentence;
-use super::words::{List, Word, begin, end, stem, words};
+use crate::text::word_lists::List;
+use crate::text::words::{Word, stem, words};
 
 /// What a part of a source does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,8 +194,8 @@ pub(super) fn acts(text: &str, words: &[Word<'_>]) -> Vec<Act> {
     let (mut rest, mut before) = (None, Act::State);
     for sentence in words.chunk_by(|_, next| !next.is_first) {
         let next = words.get(acts.len() + sentence.len());
-        let tail = &text[end(text, &sentence[sentence.len() - 1])
-            ..next.map_or(text.len(), |word| begin(text, word))];
+        let tail =
+            &text[sentence[sentence.len() - 1].end()..next.map_or(text.len(), |word| word.begin)];
         let read = Sentence { text, words: sentence, is_asking: is_asking(sentence, tail) };
         let (act, goes_on) = match rest {
             Some(act) => (act, true),

@@ -1,7 +1,8 @@
 //! Courtesies: thanks, wishes and pardons that say nothing of a person.
 
 use super::sentence_acts::Sentence;
-use super::words::{List, Word};
+use crate::text::word_lists::List;
+use crate::text::words::Word;
 
 /// What is hoped of the assistant, or of its time.
 const HOPES: [&str; 7] = ["i do hope", "i hope", "do hope", "hope", "hoping", "i trust", "wishing"];
@@ -14,40 +15,6 @@ const PARDONS: [&str; 7] = [
     "forgive me for",
     "pardon me for",
     "apologies for",
-];
-/// What users do to the assistant, as they see it.
-const BOTHERING: [&str; 16] = [
-    "bother",
-    "bothering",
-    "trouble",
-    "troubling",
-    "disturb",
-    "disturbing",
-    "pester",
-    "pestering",
-    "annoy",
-    "annoying",
-    "keep you",
-    "keeping you",
-    "taking up",
-    "take up",
-    "taking too much",
-    "wasting your",
-];
-/// With what the assistant is bothered.
-const BOTHERED: [&str; 12] = [
-    "time",
-    "again",
-    "late",
-    "early",
-    "question",
-    "questions",
-    "waiting",
-    "another",
-    "one",
-    "silly",
-    "simple",
-    "yet",
 ];
 /// "I hope I am not bothering you."
 const NOT_HOPED: [&str; 4] = ["i am not", "i'm not", "im not", "i haven't been"];
@@ -71,31 +38,31 @@ impl Sentence<'_> {
             return true;
         }
         // "How kind of you!"
-        let is_exclamation = self.begins(0, &["how", "what a", "what an"]).is_some()
+        let is_exclamation = self.begins(0, ["how", "what a", "what an"]).is_some()
             && !self.is_asking
             && self.words.get(1).is_some_and(|word| !List::Auxiliary.has(&word.folded))
             && is_kind(1);
         let start = self.start();
         is_exclamation
-            || self.bothers(start, &PARDONS)
-            || self.begins(start, &HOPES).is_some_and(|length| {
+            || self.bothers(start, PARDONS)
+            || self.begins(start, HOPES).is_some_and(|length| {
                 let hoped = start + length;
                 let is_for_you = matches!(self.name(hoped), "you" | "your" | "you're" | "this");
-                (is_for_you && is_kind(hoped)) || self.bothers(hoped, &NOT_HOPED)
+                (is_for_you && is_kind(hoped)) || self.bothers(hoped, NOT_HOPED)
             })
     }
 
     /// "Sorry to trouble you again", and not "sorry to trouble you, my flight was cancelled".
-    fn bothers(&self, start: usize, openings: &[&str]) -> bool {
+    fn bothers(&self, start: usize, openings: impl IntoIterator<Item = &'static str>) -> bool {
         let bothering = self.begins(start, openings).and_then(|opening| {
             let from = start + opening;
-            self.begins(from, &BOTHERING).map(|length| from + length)
+            self.begins(from, List::Bothering.words()).map(|length| from + length)
         });
         bothering.is_some_and(|from| {
             self.words[from..].iter().all(|word| {
                 let is_plain = word.is_in(List::Empty) || word.is_in(List::Courtesy);
                 (is_plain && !word.is_in(List::FirstPerson) && !word.is_in(List::Own))
-                    || BOTHERED.contains(&word.folded.as_str())
+                    || word.is_in(List::Bothered)
             })
         })
     }

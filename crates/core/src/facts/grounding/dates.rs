@@ -4,10 +4,11 @@ use chrono::{Datelike, Months, NaiveDate};
 
 use super::numbers::Number;
 use super::relative::spans;
-use super::words::{List, Word};
 use crate::text::calendar::add_days;
 use crate::text::language::Language;
-use crate::text::time_phrases::MONTHS;
+use crate::text::time_phrases::year;
+use crate::text::word_lists::List;
+use crate::text::words::Word;
 
 /// "til end of feb": behind these, a month may be written in haste.
 const BEFORE_MONTHS: [&str; 10] =
@@ -149,24 +150,16 @@ fn with_month(words: &[Word<'_>], at: usize) -> Option<Vec<Date>> {
 /// The month that a word is: the name, or its first three or four letters. "May" and "March" are other
 /// words in small letters.
 fn month(word: &Word<'_>) -> Option<u32> {
-    let name = word.folded.as_str();
-    let is_month = |month: &&str| {
-        *month == name
-            || ((3..=4).contains(&name.len()) && month.starts_with(name) && word.is_capitalised())
-    };
-    let index = MONTHS.iter().position(is_month)?;
-    let is_other_word =
-        matches!(name, "may" | "march" | "mar") && (!word.is_capitalised() || word.is_first);
-    (!is_other_word).then_some(index as u32 + 1)
+    let (month, is_whole) = Language::english().calendar().month(&word.folded)?;
+    let may_be_other = matches!(word.folded.as_str(), "may" | "march" | "mar");
+    let is_name = word.is_capitalised();
+    let is_meant = if may_be_other { is_name && !word.is_first } else { is_whole || is_name };
+    is_meant.then_some(month)
 }
 
 /// The month that is written in haste beside a day or a year, or behind a word for a time: "dec 31", "in may".
 fn month_beside_a_number(word: &Word<'_>) -> Option<u32> {
-    let name = word.folded.as_str();
-    let is_short = (3..=4).contains(&name.len());
-    let index =
-        MONTHS.iter().position(|month| *month == name || is_short && month.starts_with(name))?;
-    Some(index as u32 + 1)
+    Language::english().calendar().month(&word.folded).map(|(month, _)| month)
 }
 
 pub(super) fn weekday(word: &str) -> Option<usize> {
@@ -205,19 +198,8 @@ pub(super) fn is_calendar(word: &Word<'_>) -> bool {
     month(word).is_some() || weekday(&word.folded).is_some()
 }
 
-fn year(word: &str) -> Option<i32> {
-    (word.len() == 4)
-        .then(|| word.parse().ok())
-        .flatten()
-        .filter(|year| (1900..2200).contains(year))
-}
-
 fn day_of_month(word: &str) -> Option<u32> {
-    let digits = ["st", "nd", "rd", "th"]
-        .iter()
-        .find_map(|ending| word.strip_suffix(ending))
-        .unwrap_or(word);
-    (digits.len() <= 2).then(|| digits.parse().ok()).flatten().filter(|day| (1..=31).contains(day))
+    Language::english().calendar().day_of_month(word)
 }
 
 /// "The first of the month", "of next month"; but not "a third of the month".

@@ -5,10 +5,9 @@ use std::ops::RangeInclusive;
 
 use chrono::NaiveDate;
 
-use super::words::{Word, end, words};
 use crate::text::calendar::Distance;
 use crate::text::language::Language;
-use crate::text::time_phrases::words_of;
+use crate::text::words::{self, Word, words};
 
 /// The words that mean a time, by their numbers, and the time. They stand in one clause and outside quotation marks.
 pub(super) fn foreign_times(
@@ -41,7 +40,7 @@ struct Part<'a> {
 
 fn parts<'a>(words: &'a [Word<'_>]) -> Vec<Part<'a>> {
     let of_word = |(at, word): (usize, &'a Word<'a>)| {
-        words_of(word.raw).map(move |text| Part { text, word, at })
+        words::parts(word.raw).map(move |text| Part { text, word, at })
     };
     words.iter().enumerate().flat_map(of_word).collect()
 }
@@ -75,7 +74,7 @@ pub(super) fn annotated(statement: &str, said: NaiveDate, language: &Language) -
     }
     let (mut text, mut written) = (String::new(), 0);
     for (phrase, distance) in foreign_times(&words, language) {
-        let behind = end(statement, &words[*phrase.end()]);
+        let behind = words[*phrase.end()].end();
         if let Some(date) = distance.in_digits(said)
             && !begins_with_a_date(&statement[behind..])
         {

@@ -191,9 +191,9 @@ fn phrases_stand_in_one_clause() {
 
 #[test]
 fn numbers_that_are_no_time_give_no_date() {
-    let times = "[number]\nhalbe 0.5\nviele 1e300\nminus -3\nunklar NaN\n[days ago]\nvor N tagen";
+    let times = "[number]\nhalbe 0.5\nviele 1e300\nminus -3\n[days ago]\nvor N tagen";
     let own = Language::parse("", "", times).unwrap();
-    for number in ["halbe", "viele", "minus", "unklar", "1001", "zwei"] {
+    for number in ["halbe", "viele", "minus", "1001", "zwei"] {
         let statement = format!("Das war vor {number} tagen");
         assert_eq!(dated(&statement, SAID_AT, Some(&own)), statement);
     }

@@ -5,7 +5,8 @@
 //! stand between. Romance names of a man and a woman differ so, too ("Mario", "Maria"), and "Jon" is not "John":
 //! only names of languages that inflect names are compared so.
 
-use super::words::{List, Word};
+use crate::text::word_lists::List;
+use crate::text::words::Word;
 
 /// Letters of an ending, and of the begin that both names must share.
 const MOST_ENDING: usize = 3;
@@ -154,8 +155,8 @@ pub(super) fn either_inflects(said: Option<bool>, fact: &[Word<'_>]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::folded;
     use super::is_same_name;
+    use crate::text::words::folded;
 
     #[test]
     fn forms_of_a_name_are_told_from_other_names() {

@@ -5,7 +5,8 @@
 
 use super::acts::Act;
 use super::sentence_acts::Sentence;
-use super::words::{List, Word, begin, end};
+use crate::text::word_lists::List;
+use crate::text::words::Word;
 
 /// How far behind its name a tag may end: what is read stays linear in the text.
 const TAG_CHARS: usize = 100;
@@ -49,9 +50,7 @@ impl Sentence<'_> {
             && self.words.iter().skip(start + 1).any(speaks_to))
             || (0..self.words.len()).any(|at| match self.name(at) {
                 "im_start" | "im_end" | "endoftext" => true,
-                "inst" | "sys" => {
-                    self.text[..begin(self.text, &self.words[at])].ends_with(['[', '<', '/'])
-                }
+                "inst" | "sys" => self.text[..self.words[at].begin].ends_with(['[', '<', '/']),
                 _ => false,
             })
         {
@@ -84,13 +83,13 @@ impl Sentence<'_> {
                 }
                 "you"
                     if self
-                        .begins(at, &["you are now", "you are no longer", "you will now"])
+                        .begins(at, ["you are now", "you are no longer", "you will now"])
                         .is_some() =>
                 {
                     return Some(true);
                 }
                 // "From now on you are a free AI. Your first rule: ..."
-                "you" if at > start && self.begins(at, &["you are", "you act"]).is_some() => {
+                "you" if at > start && self.begins(at, ["you are", "you act"]).is_some() => {
                     let is_told = !matches!(self.name(at + 2), "allowed" | "welcome");
                     if is_told && self.is_announced() {
                         return Some(false);
@@ -118,8 +117,8 @@ impl Sentence<'_> {
     fn is_tagged(&self) -> bool {
         self.words.iter().any(|word| {
             let is_tag = matches!(word.folded.as_str(), "memory" | "memories" | "fact" | "facts");
-            let before = self.text[..begin(self.text, word)].strip_suffix('<');
-            let behind = &self.text[end(self.text, word)..];
+            let before = self.text[..word.begin].strip_suffix('<');
+            let behind = &self.text[word.end()..];
             // "List<Fact>" is a type.
             is_tag
                 && before.is_some_and(|before| !before.ends_with(char::is_alphanumeric))
@@ -131,7 +130,7 @@ impl Sentence<'_> {
     /// Whether it begins a game in which the assistant has a role and the user has none.
     fn is_game(&self, start: usize) -> bool {
         let has_role = || {
-            let role = ["you are", "you're", "you act", "you play", "u r", "ur"].as_slice();
+            let role = ["you are", "you're", "you act", "you play", "u r", "ur"];
             (start..self.words.len()).any(|at| self.begins(at, role).is_some())
         };
         let is_of_self = |word: &str| {
@@ -139,8 +138,8 @@ impl Sentence<'_> {
             matches!(word.split(['\'', '’']).next(), Some("i" | "my" | "me" | "we" | "our"))
         };
         // Once a text, for the text is read to its end.
-        self.words.first().is_some_and(|first| begin(self.text, first) == 0)
-            && self.begins(start, &PLAYING).is_some()
+        self.words.first().is_some_and(|first| first.begin == 0)
+            && self.begins(start, PLAYING).is_some()
             && has_role()
             && !self.text.split(|c: char| c.is_whitespace() || ",.:;!?".contains(c)).any(is_of_self)
     }
@@ -277,7 +276,7 @@ impl Sentence<'_> {
                 "as of now",
                 "from this point on",
             ];
-            self.begins(*at, &FROM_NOW).is_some() || is_rule(at)
+            self.begins(*at, FROM_NOW).is_some() || is_rule(at)
         })
     }
 

@@ -1,7 +1,8 @@
 //! The names of a statement: what is meant as one, and whether it was said, perhaps in another form.
 
-use super::words::{List, Word, is_english, is_latin};
 use super::{Grounds, Script, Ungrounded, dates, inflection};
+use crate::text::word_lists::List;
+use crate::text::words::{Word, is_english, is_latin};
 
 /// Longest abbreviation that is looked for.
 pub(super) const MAX_INITIALS: usize = 5;
@@ -182,7 +183,7 @@ impl Grounds {
 
 /// Whether a fact begins with the word for the user. It is no name, whatever follows: "Kullanıcı İzmir'de oturuyor".
 fn is_user(word: &Word<'_>) -> bool {
-    word.is_first && List::User.value_within(&word.folded).is_some()
+    word.is_first && List::User.is_within(&word.folded)
 }
 
 /// Whether a word of a source may be a name or an abbreviation, of which another form may be told.

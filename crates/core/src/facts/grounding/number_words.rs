@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use super::words::Word;
+use crate::text::phrases;
+use crate::text::words::Word;
 
 /// Longest part of a number, longest word, and most words of a number that are read.
 const MAX_PART: usize = 14;
@@ -22,20 +23,8 @@ enum Joined {
 type Values = HashMap<&'static str, Option<f64>>;
 
 static LANGUAGES: LazyLock<Vec<Values>> = LazyLock::new(|| {
-    let lines = include_str!("number_words.txt").lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| {
-            let (mut values, mut value) = (HashMap::new(), None);
-            for word in line.split(' ') {
-                match word.parse::<f64>() {
-                    Ok(next) => value = Some(next),
-                    Err(_) if word == "+" => value = None,
-                    Err(_) => drop(values.insert(word, value)),
-                }
-            }
-            values
-        })
-        .collect()
+    let lines = phrases::lines(include_str!("number_words.txt")).flatten();
+    lines.map(|line| phrases::numbered(line.text).into_iter().collect()).collect()
 });
 
 /// The words of all languages: most words of a text begin with none of them.
@@ -200,8 +189,8 @@ pub(super) fn numerals(word: &str) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::words;
     use super::read;
+    use crate::text::words::words;
 
     #[test]
     fn numbers_are_read_by_their_parts() {

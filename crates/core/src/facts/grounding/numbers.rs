@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::number_words;
-use super::words::{List, Word, is_currency, is_english};
+use crate::text::word_lists::List;
+use crate::text::words::{Word, is_currency, is_english};
 
 /// A number of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,36 +20,6 @@ pub(super) struct Number {
     /// Whether it is said which half of the day is meant.
     pub is_exact: bool,
 }
-
-const SCALES: [(&str, f64); 8] = [
-    ("hundred", 1e2),
-    ("thousand", 1e3),
-    ("million", 1e6),
-    ("billion", 1e9),
-    ("dozen", 12.0),
-    ("hundreds", 1e2),
-    ("thousands", 1e3),
-    ("k", 1e3),
-];
-/// Words that say a number without naming it: a source that has one may be told with it.
-const IMPLIED: [(&str, &[f64]); 16] = [
-    ("both", &[2.0]),
-    ("couple", &[2.0]),
-    ("pair", &[2.0]),
-    ("twins", &[2.0]),
-    ("twin", &[2.0]),
-    ("twice", &[2.0]),
-    ("double", &[2.0]),
-    ("triplets", &[3.0]),
-    ("first", &[1.0]),
-    ("second", &[2.0]),
-    ("half", &[0.5, 50.0, 30.0]),
-    ("quarter", &[0.25, 25.0, 15.0]),
-    ("halfway", &[50.0]),
-    ("weekly", &[7.0]),
-    ("fortnight", &[2.0, 14.0]),
-    ("decade", &[10.0]),
-];
 
 /// The numbers that a text names. Of those of a source also what it implies.
 pub(super) fn numbers(words: &[Word<'_>], is_source: bool) -> Vec<Number> {
@@ -89,8 +60,7 @@ fn with_unit(mut number: Number, words: &[Word<'_>]) -> Number {
 }
 
 fn implied(word: &Word<'_>, at: usize, found: &mut Vec<Number>) {
-    let values = IMPLIED.iter().find(|(name, _)| *name == word.folded).map(|(_, values)| *values);
-    found.extend(values.unwrap_or_default().iter().map(|value| plain(*value, at, 1)));
+    found.extend(List::Implied.values(&word.folded).map(|value| plain(value, at, 1)));
     // "the nineties"
     let tens = word.folded.strip_suffix("ies").map(|stem| format!("{stem}y"));
     found.extend(tens.and_then(|tens| cardinal(&tens)).map(|value| plain(value, at, 1)));
@@ -119,13 +89,9 @@ fn spelled(words: &[Word<'_>], at: usize) -> Option<Number> {
             }
             last_small = if value >= 20.0 && value % 10.0 == 0.0 { 10.0 } else { 0.0 };
             current += value;
-        } else if let Some((_, scale)) = SCALES
-            .iter()
-            .find(|(scale, _)| *scale == name)
-            .filter(|(scale, _)| any || *scale != "k")
-        {
+        } else if let Some(scale) = List::Scale.value(name).filter(|_| any || name != "k") {
             current = current.max(1.0) * scale;
-            if *scale >= 1e3 {
+            if scale >= 1e3 {
                 (total, current) = (total + current, 0.0);
             }
             last_small = f64::INFINITY;
@@ -282,8 +248,7 @@ fn written(words: &[Word<'_>], at: usize, is_source: bool, found: &mut Vec<Numbe
             value *= scale;
             let next = words.get(at + 1).map_or("", |word| word.folded.as_str());
             if suffix.is_empty()
-                && let Some((_, scale)) =
-                    SCALES.iter().find(|(name, _)| *name == next && *name != "dozen")
+                && let Some(scale) = List::Scale.value(next).filter(|_| next != "dozen")
             {
                 value *= scale;
                 length = 2;

@@ -3,52 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::words::{List, Word, stem};
-
-/// Negations in scripts without spaces, and words that hold one and deny nothing.
-const UNSPACED: [&str; 14] = [
-    "不",
-    "没",
-    "沒",
-    "無",
-    "无",
-    "未",
-    "别",
-    "ません",
-    "ない",
-    "なかった",
-    "안 ",
-    "않",
-    "못",
-    "없",
-];
-const UNSPACED_IDIOMS: [&str; 25] = [
-    "不错",
-    "不過",
-    "不过",
-    "不但",
-    "不仅",
-    "不僅",
-    "差不多",
-    "不同",
-    "没问题",
-    "沒問題",
-    "没关系",
-    "不好意思",
-    "不得不",
-    "不久",
-    "未来",
-    "未來",
-    "无论",
-    "無論",
-    "不管",
-    "すみません",
-    "かもしれない",
-    "なければならない",
-    "ないといけない",
-    "しかない",
-    "少ない",
-];
+use crate::text::word_lists::{List, negates_in_english};
+use crate::text::words::{Word, stem};
 
 /// Common words of Portuguese that languages where "no" is a negation do not have.
 const PORTUGUESE: [&str; 9] =
@@ -59,55 +15,9 @@ const PORTUGUESE: [&str; 9] =
 const AFTER_PORTUGUESE_NO: [&str; 9] =
     ["ano", "mes", "dia", "fim", "proximo", "passado", "verao", "outono", "inverno"];
 
-/// Begins of words that a negating prefix only seems to begin: "important", "university".
-const PLAIN: [&str; 42] = [
-    "import",
-    "impress",
-    "improv",
-    "imagine",
-    "imagina",
-    "immediate",
-    "immigr",
-    "immers",
-    "implement",
-    "impact",
-    "univers",
-    "under",
-    "unif",
-    "unique",
-    "union",
-    "uncle",
-    "unit",
-    "discuss",
-    "discover",
-    "distan",
-    "display",
-    "district",
-    "distribut",
-    "distin",
-    "disney",
-    "discount",
-    "dispatch",
-    "dish",
-    "disk",
-    "dispos",
-    "disaster",
-    "discord",
-    "discipl",
-    "mission",
-    "missis",
-    "missour",
-    "mistr",
-    "mister",
-    "illustr",
-    "illumin",
-    "illness",
-    "nonethe",
-];
-
 /// Whether a word is a negation, also one with its verb: "don't".
 pub(super) fn negates(word: &Word<'_>) -> bool {
-    word.is_in(List::Negation) || (word.folded.ends_with("n't") && word.folded.len() > 3)
+    word.is_in(List::Negation) || negates_in_english(&word.folded)
 }
 
 /// Whether words are Portuguese, where "no" is "in the".
@@ -133,18 +43,18 @@ pub(super) fn negates_unspaced(text: &str) -> bool {
         return false;
     }
     let is_negation = |at: usize, negation: &str| {
-        let is_idiom = |idiom: &&str| {
+        let is_idiom = |idiom: &str| {
             idiom.match_indices(negation).any(|(inside, _)| {
                 at.checked_sub(inside)
                     .and_then(|from| text.get(from..))
-                    .is_some_and(|rest| rest.starts_with(*idiom))
+                    .is_some_and(|rest| rest.starts_with(idiom))
             })
         };
-        !UNSPACED_IDIOMS.iter().any(is_idiom)
+        !List::UnspacedIdiom.words().any(is_idiom)
     };
-    UNSPACED
-        .iter()
-        .any(|negation| text.match_indices(negation).any(|(at, _)| is_negation(at, negation)))
+    // In Korean, "안" is a part of other words, too.
+    let mut negations = List::Unspaced.words().chain(["안 "]);
+    negations.any(|negation| text.match_indices(negation).any(|(at, _)| is_negation(at, negation)))
 }
 
 /// Whether a text says that something is not, or no longer, or not all of it.
@@ -156,11 +66,12 @@ pub(super) fn is_negating(words: &[Word<'_>]) -> bool {
 fn negates_by_itself(word: &Word<'_>) -> bool {
     let name = word.folded.as_str();
     word.is_in(List::Negating)
+        || word.is_in(List::Opposing)
         || name.split('-').any(|part| matches!(part, "free" | "non" | "ex" | "anti" | "less"))
         || (["un", "dis", "non", "im", "il", "mis"]
             .iter()
             .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.len() >= 5))
-            && !PLAIN.iter().any(|begin| name.starts_with(begin)))
+            && !List::Plain.begins(name))
         || (name.len() > 6 && name.ends_with("less"))
 }
 

@@ -1,124 +1,59 @@
 //! What words mean on the day that they were said: in English ("tomorrow", "last week", "three years ago"), and by the
 //! phrases of another language. Days are those of UTC.
 
+use std::ops::Range;
+
 use chrono::{Datelike, NaiveDate};
 
 use super::dates::{dates, weekday};
 use super::foreign_times::{annotated, foreign_times};
-use super::words::{Word, begin, end, folded, words};
 use crate::text::calendar::Distance;
 use crate::text::language::Language;
-use crate::text::time_phrases::MONTHS;
+use crate::text::words::{Word, folded, words};
 
-/// A time that English words mean.
-struct Relative {
-    words: usize,
-    distance: Distance,
-    /// What stands before the date.
-    before: &'static str,
+/// The times that words mean in English on the day `said`, and which words those are.
+fn english_times(words: &[Word<'_>], said: NaiveDate) -> Vec<(Range<usize>, Distance)> {
+    let names: Vec<&str> = words.iter().map(|word| word.folded.as_str()).collect();
+    let mut found = Language::english().distances(&names);
+    let day = |at| Some((at..at + 2, day_of_week(names.get(at..at + 2)?, said)?));
+    found.extend((0..words.len()).filter_map(day));
+    found.sort_by_key(|(range, _)| range.start);
+    found
 }
 
-impl Relative {
-    /// The date in words.
-    fn text(&self, said: NaiveDate) -> Option<String> {
-        let date = self.distance.named_by(said)?;
-        Some(match self.distance {
-            Distance::Day(_) | Distance::AboutWeek(_) => date.to_string(),
-            Distance::Week(_) => format!("the week of {date}"),
-            Distance::Weekend(_) => format!("the weekend of {date}"),
-            Distance::Month(_) | Distance::AboutMonth(_) => month_text(date),
-            Distance::Year(_) | Distance::AboutYear(_) => date.year().to_string(),
-        })
-    }
-}
-
-/// What the words from `at` on mean in English on the day `said`, if they mean one time.
-fn relative(words: &[Word<'_>], at: usize, said: NaiveDate) -> Option<Relative> {
-    let name = |offset: usize| words.get(at + offset).map_or("", |word| word.folded.as_str());
-    let found = |words: usize, before: &'static str, distance: Distance| {
-        distance.days(said).map(|_| Relative { words, distance, before })
-    };
-    let on =
-        |days: i64, words: usize, before: &'static str| found(words, before, Distance::Day(days));
-    match (name(0), name(1), name(2)) {
-        ("today", ..) => return on(0, 1, "on"),
-        ("tonight", ..) => return on(0, 1, "on the evening of"),
-        ("yesterday", ..) => return on(-1, 1, "on"),
-        ("tomorrow", ..) => return on(1, 1, "on"),
-        ("this", "morning", _) => return on(0, 2, "on the morning of"),
-        ("this", "afternoon", _) => return on(0, 2, "on the afternoon of"),
-        ("this", "evening", _) => return on(0, 2, "on the evening of"),
-        ("last", "night", _) => return on(-1, 2, "on the night of"),
-        ("day", "after", "tomorrow") => return on(2, 3, "on"),
-        ("day", "before", "yesterday") => return on(-2, 3, "on"),
-        _ => {}
-    }
-    let direction = match name(0) {
-        "last" => -1,
-        "this" => 0,
-        "next" => 1,
-        _ => {
-            let (words, before, distance) = ago(words, at)?;
-            return found(words, before, distance);
-        }
-    };
-    match name(1) {
-        "week" => found(2, "in", Distance::Week(direction)),
-        "weekend" => found(2, "on", Distance::Weekend(direction)),
-        "month" => found(2, "in", Distance::Month(direction)),
-        "year" => found(2, "in", Distance::Year(direction)),
-        day => {
-            let day = i64::try_from(weekday(day).filter(|_| day.ends_with("day"))?).ok()?;
-            let weekday_now = i64::from(said.weekday().num_days_from_monday());
-            // The last one before today, the one of this week, the one of the next.
-            let days = match direction {
-                -1 if day < weekday_now => day - weekday_now,
-                _ => 7 * direction + day - weekday_now,
-            };
-            on(days, 2, "on")
-        }
-    }
-}
-
-/// "three weeks ago", "a year ago", "two days from now": how many words, what stands before the date, and the time.
-fn ago(words: &[Word<'_>], at: usize) -> Option<(usize, &'static str, Distance)> {
-    let count = small_number(&words[at].folded)?;
-    let unit = words.get(at + 1)?.folded.as_str();
-    let (away, length) = match (
-        words.get(at + 2)?.folded.as_str(),
-        words.get(at + 3).map(|word| word.folded.as_str()),
-    ) {
-        ("ago", _) => (-count, 3),
-        ("from", Some("now" | "today")) => (count, 4),
-        _ => return None,
-    };
-    match unit.trim_end_matches('s') {
-        "day" => Some((length, "on", Distance::Day(away))),
-        "week" => Some((length, "around", Distance::AboutWeek(away))),
-        "month" => Some((length, "in", Distance::AboutMonth(away))),
-        "year" => Some((length, "in", Distance::AboutYear(away))),
+/// "Last Monday" is the last one before today; "this" is of this week, "next" of the next.
+fn day_of_week(names: &[&str], said: NaiveDate) -> Option<Distance> {
+    let day = i64::try_from(weekday(names[1]).filter(|_| names[1].ends_with("day"))?).ok()?;
+    let away = day - i64::from(said.weekday().num_days_from_monday());
+    match names[0] {
+        "last" if away < 0 => Some(Distance::Day(away)),
+        "last" => Some(Distance::Day(away - 7)),
+        "this" => Some(Distance::Day(away)),
+        "next" => Some(Distance::Day(away + 7)),
         _ => None,
     }
 }
 
-fn month_text(first: NaiveDate) -> String {
-    let name = MONTHS[first.month0() as usize];
-    format!("{}{} {}", name[..1].to_uppercase(), &name[1..], first.year())
-}
-
-/// A number up to a thousand, in digits or as a word.
-fn small_number(word: &str) -> Option<i64> {
-    const WORDS: [&str; 13] = [
-        "", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-        "eleven", "twelve",
-    ];
-    if matches!(word, "a" | "an") {
-        return Some(1);
-    }
-    let spelled = WORDS.iter().position(|name| !name.is_empty() && *name == word);
-    spelled
-        .map(|value| value as i64)
-        .or_else(|| word.parse().ok().filter(|value| (0..=1000).contains(value)))
+/// A time in words of English, and what stands before it. `last` is the last word by which it was named.
+fn in_words(distance: Distance, last: &str, said: NaiveDate) -> Option<(&'static str, String)> {
+    let date = distance.named_by(said)?;
+    let text = match distance {
+        Distance::Day(_) | Distance::AboutWeek(_) => date.to_string(),
+        Distance::Week(_) => format!("the week of {date}"),
+        Distance::Weekend(_) => format!("the weekend of {date}"),
+        Distance::Month(_) | Distance::AboutMonth(_) => date.format("%B %Y").to_string(),
+        Distance::Year(_) | Distance::AboutYear(_) => date.year().to_string(),
+    };
+    let before = match (distance, last) {
+        (_, "morning") => "on the morning of",
+        (_, "afternoon") => "on the afternoon of",
+        (_, "evening" | "tonight") => "on the evening of",
+        (_, "night") => "on the night of",
+        (Distance::Day(_) | Distance::Weekend(_), _) => "on",
+        (Distance::AboutWeek(_), _) => "around",
+        _ => "in",
+    };
+    Some((before, text))
 }
 
 /// The times that words mean in English, or by the phrases of a language, on the day `said`: first and last days.
@@ -127,7 +62,7 @@ pub(super) fn spans(
     said: NaiveDate,
     language: Option<&Language>,
 ) -> Vec<(NaiveDate, NaiveDate)> {
-    let english = (0..words.len()).filter_map(|at| Some(relative(words, at, said)?.distance));
+    let english = english_times(words, said).into_iter().map(|(_, distance)| distance);
     let foreign = language.map(|language| foreign_times(words, language)).unwrap_or_default();
     let distances = english.chain(foreign.into_iter().map(|(_, distance)| distance));
     distances.filter_map(|distance| distance.days(said)).collect()
@@ -152,56 +87,38 @@ pub fn dated(statement: &str, said_at: &str, language: Option<&Language>) -> Str
 
 /// With dates in place of English words.
 fn rewritten(statement: &str, words: &[Word<'_>], said: NaiveDate) -> String {
-    let (mut text, mut written, mut at) = (String::new(), 0, 0);
-    while at < words.len() {
-        let found = relative(words, at, said).filter(|found| may_date(words, at, found.words));
-        let Some((relative, date)) =
-            found.and_then(|found| found.text(said).map(|date| (found, date)))
-        else {
-            at += 1;
+    const LEADS: [&str; 13] = [
+        "since", "until", "till", "by", "from", "before", "after", "for", "of", "on", "in", "as",
+        "around",
+    ];
+    let name = |at: Option<usize>| at.map_or("", |at| words[at].folded.as_str());
+    let (mut text, mut written) = (String::new(), 0);
+    for (range, distance) in english_times(words, said) {
+        let (mut from, last) = (range.start, range.end - 1);
+        let Some((before, date)) = in_words(distance, name(Some(last)), said) else { continue };
+        if !may_date(&words[range], name(from.checked_sub(1))) {
             continue;
-        };
-        let (mut from, last) = (at, &words[at + relative.words - 1]);
-        let before = |back: usize| at.checked_sub(back).map_or("", |at| words[at].folded.as_str());
-        if before(1) == "the" && words[at].folded == "day" {
-            from = at - 1;
         }
-        let lead = from.checked_sub(1).map_or("", |at| words[at].folded.as_str());
-        let needs = !matches!(
-            lead,
-            "since"
-                | "until"
-                | "till"
-                | "by"
-                | "from"
-                | "before"
-                | "after"
-                | "for"
-                | "of"
-                | "on"
-                | "in"
-                | "as"
-                | "around"
-        );
-        text.push_str(&statement[written..begin(statement, &words[from])]);
-        let mut phrase = if needs { format!("{} {date}", relative.before) } else { date };
+        if name(from.checked_sub(1)) == "the" {
+            from -= 1;
+        }
+        text.push_str(&statement[written..words[from].begin]);
+        let is_led_to = LEADS.contains(&name(from.checked_sub(1)));
+        let mut phrase = if is_led_to { date } else { format!("{before} {date}") };
         if words[from].is_first
             && let Some(first) = phrase.get(..1)
         {
             phrase = first.to_uppercase() + &phrase[1..];
         }
         text.push_str(&phrase);
-        written = end(statement, last);
-        at += relative.words;
+        written = words[last].end();
     }
     text.push_str(&statement[written..]);
     text
 }
 
 /// Whether words are meant as a time: not "the last week" (a duration), "USA Today", "today's" or a quotation.
-fn may_date(words: &[Word<'_>], at: usize, length: usize) -> bool {
-    let own = &words[at..at + length];
-    let before = at.checked_sub(1).map_or("", |at| words[at].folded.as_str());
+fn may_date(own: &[Word<'_>], before: &str) -> bool {
     let is_plain = |word: &Word<'_>| {
         !word.is_quoted
             && folded(word.raw).len() == word.raw.len()
@@ -209,6 +126,6 @@ fn may_date(words: &[Word<'_>], at: usize, length: usize) -> bool {
                 || !word.raw.starts_with(char::is_uppercase)
                 || weekday(&word.folded).is_some())
     };
-    let is_duration = matches!(before, "the" | "each" | "every") && words[at].folded != "day";
+    let is_duration = matches!(before, "the" | "each" | "every") && own[0].folded != "day";
     own.iter().all(is_plain) && !is_duration
 }

@@ -1,87 +1,13 @@
 //! What one sentence does, by the words that it begins with and those that it has.
 
 use super::acts::Act;
-use super::words::{List, Word, begin, end};
+use crate::text::word_lists::List;
+use crate::text::words::Word;
 
 /// How far behind "my" what belongs to the user is named.
 const OWNED_WORDS: usize = 3;
 
 const WH: [&str; 9] = ["how", "what", "what's", "which", "who", "where", "when", "why", "whose"];
-/// Questions that tell something.
-const TELLING: [&str; 12] = [
-    "you know",
-    "did you know",
-    "did you hear",
-    "did i",
-    "have i",
-    "have you heard",
-    "can you believe",
-    "would you believe",
-    "do you know that",
-    "do you remember",
-    "remember",
-    "guess",
-];
-/// What asks something without a question mark.
-const ASKING: [&str; 21] = [
-    "how do i",
-    "how can i",
-    "how should i",
-    "how would i",
-    "what should i",
-    "where can i",
-    "i wonder",
-    "i was wondering",
-    "i'm wondering",
-    "i am wondering",
-    "i'd like to know",
-    "i would like to know",
-    "i want to know",
-    "i need to know",
-    "i'm curious",
-    "i should be grateful to know",
-    "i should be grateful to learn",
-    "i would be grateful to know",
-    "i'd be grateful to know",
-    "may i ask",
-    "might i ask",
-];
-/// What is asked of the assistant politely.
-const ASKED: [&str; 18] = [
-    "help me to",
-    "help me",
-    "can you please",
-    "could you please",
-    "would you please",
-    "will you please",
-    "can you kindly",
-    "could you kindly",
-    "would you kindly",
-    "would you be so kind as to",
-    "can you",
-    "could you",
-    "would you",
-    "will you",
-    "i want you to",
-    "i need you to",
-    "i'd like you to",
-    "i would like you to",
-];
-
-/// Conditions without "if": "Had I studied law, I would be rich". "Let's say" is read as "let say".
-const CONDITIONS: [&str; 11] = [
-    "were i",
-    "were it",
-    "were we",
-    "were he",
-    "were she",
-    "were they",
-    "had i",
-    "had we",
-    "should i ever",
-    "let say",
-    "lets say",
-];
 
 /// A sentence of a source.
 pub(super) struct Sentence<'a> {
@@ -98,11 +24,16 @@ impl Sentence<'_> {
     }
 
     /// Whether the words from `at` on are those of one of the phrases, and how many these are.
-    pub fn begins(&self, at: usize, phrases: &[&str]) -> Option<usize> {
-        let fits = |phrase: &&&str| {
-            phrase.split(' ').enumerate().all(|(n, word)| self.name(at + n) == word)
+    pub fn begins(
+        &self,
+        at: usize,
+        phrases: impl IntoIterator<Item = &'static str>,
+    ) -> Option<usize> {
+        let words = |phrase: &'static str| phrase.split([' ', '_']);
+        let fits = |phrase: &&'static str| {
+            words(phrase).enumerate().all(|(n, word)| self.name(at + n) == word)
         };
-        phrases.iter().find(fits).map(|phrase| phrase.split(' ').count())
+        phrases.into_iter().find(fits).map(|phrase| words(phrase).count())
     }
 
     pub fn has(&self, list: List) -> bool {
@@ -119,10 +50,8 @@ impl Sentence<'_> {
 
     /// The text before a word, behind the one before it.
     pub fn before(&self, at: usize) -> &str {
-        let from = at
-            .checked_sub(1)
-            .map_or_else(|| begin(self.text, &self.words[0]), |at| end(self.text, &self.words[at]));
-        &self.text[from..begin(self.text, &self.words[at])]
+        let from = at.checked_sub(1).map_or_else(|| self.words[0].begin, |at| self.words[at].end());
+        &self.text[from..self.words[at].begin]
     }
 
     /// The place of the first word that says something.
@@ -149,7 +78,7 @@ impl Sentence<'_> {
             let is_text = ["this", "following", "below"].iter().any(|name| self.has_name(name));
             return (Act::Task, is_text && !self.is_of_user());
         }
-        if self.begins(start, &["what if"]).is_some() && self.would() {
+        if self.begins(start, ["what if"]).is_some() && self.would() {
             return (Act::Imagine, false);
         }
         // With a question mark, the first look has answered.
@@ -170,7 +99,7 @@ impl Sentence<'_> {
 
     fn is_task(&self, start: usize) -> bool {
         let mut verb = start;
-        while let Some(length) = self.begins(verb, &ASKED) {
+        while let Some(length) = self.begins(verb, List::AskedPolitely.words()) {
             verb += length;
         }
         let next = self.name(verb + 1);
@@ -204,20 +133,20 @@ impl Sentence<'_> {
     /// Whether it is about more than now.
     fn is_standing(&self) -> bool {
         self.words.iter().any(|word| word.is_in(List::Standing) && !word.is_quoted)
-            || (0..self.words.len()).any(|at| self.begins(at, &["from now"]).is_some())
+            || (0..self.words.len()).any(|at| self.begins(at, ["from now"]).is_some())
     }
 
     fn asks(&self, start: usize) -> Option<Act> {
-        let is_telling =
-            self.begins(start, &TELLING).is_some() || self.name(start).ends_with("n't");
+        let is_telling = self.begins(start, List::Confiding.words()).is_some()
+            || self.name(start).ends_with("n't");
         if is_telling {
             return None;
         }
-        if self.begins(start, &ASKING).is_some() {
+        if self.begins(start, List::Asking.words()).is_some() {
             return Some(Act::Ask);
         }
         // A request that is no task may be a wish that stays.
-        if self.begins(start, &ASKED).is_some() {
+        if self.begins(start, List::AskedPolitely.words()).is_some() {
             return (self.is_asking && !self.is_standing()).then_some(Act::Doubt);
         }
         let (first, second) = (self.name(start), self.name(start + 1));
@@ -239,10 +168,10 @@ impl Sentence<'_> {
 
     /// "If we ever moved, I would quit."
     fn imagines(&self, start: usize) -> bool {
-        self.begins(start, &["suppose", "imagine", "what if", "assume", "assuming", "pretend"])
+        self.begins(start, ["suppose", "imagine", "what if", "assume", "assuming", "pretend"])
             .is_some()
-            || self.begins(start, &["i wish", "if only", "i dreamed", "i dreamt"]).is_some()
-            || (self.begins(start, &CONDITIONS).is_some()
+            || self.begins(start, ["i wish", "if only", "i dreamed", "i dreamt"]).is_some()
+            || (self.begins(start, List::Supposing.words()).is_some()
                 && (self.would() || self.should(start + 2)))
             || ((self.has_name("if") || self.has_name("unless")) && self.would())
     }
@@ -274,13 +203,13 @@ impl Sentence<'_> {
 
     /// Marks "what a lovely morning it is".
     pub fn exclaimed(&self, acts: &mut [Act]) {
-        if self.begins(0, &["what a", "what an"]).is_none() {
+        if self.begins(0, ["what a", "what an"]).is_none() {
             return;
         }
         let clause = self.words.iter().take_while(|word| word.clause == self.words[0].clause);
         let length = clause.count();
         let is_it =
-            self.begins(length.saturating_sub(2), &["it is", "it was", "this is", "that was"]);
+            self.begins(length.saturating_sub(2), ["it is", "it was", "this is", "that was"]);
         let tells = |word: &Word<'_>| {
             let is_name = word.is_capitalised() && !word.is_first;
             let goes_on = matches!(word.folded.as_str(), "at" | "in" | "for" | "with" | "of");

@@ -3,7 +3,8 @@
 //! "Priya is vegetarian and her son Arun is allergic to peanuts" are two facts; as one, neither could be
 //! replaced alone. In doubt a fact stays whole.
 
-use super::words::{List, Word, begin, end, words};
+use crate::text::word_lists::List;
+use crate::text::words::{Word, words};
 
 /// Verbs of which two say two things. Those of tastes are not among them: "likes tea and hates coffee".
 const VERBS: [&str; 28] = [
@@ -42,7 +43,7 @@ fn parted(fact: &str) -> Option<(String, String)> {
         return None;
     }
     let verb = found.iter().position(is_verb).filter(|verb| (1..=SUBJECT).contains(verb))?;
-    let subject = fact[..begin(fact, &found[verb])].trim_end();
+    let subject = fact[..found[verb].begin].trim_end();
     let is_person = |word: &Word<'_>| word.is_in(List::Relation) || word.is_capitalised();
     let and = (verb + 2..found.len()).find(|at| {
         let second = behind(&found, *at);
@@ -62,8 +63,8 @@ fn parted(fact: &str) -> Option<(String, String)> {
             }
     })?;
     let next = behind(&found, and).first()?;
-    let first = fact[..begin(fact, &found[and])].trim_end_matches([' ', ',']);
-    let tail = &fact[begin(fact, next)..];
+    let first = fact[..found[and].begin].trim_end_matches([' ', ',']);
+    let tail = &fact[next.begin..];
     let second = match next.folded.as_str() {
         "his" | "her" | "their" => format!("{subject}'s{}", &tail[next.raw.len()..]),
         _ if is_verb(next) => format!("{subject} {tail}"),
@@ -94,27 +95,6 @@ pub(crate) fn is_bare_change(fact: &str) -> bool {
     change <= SUBJECT && rest.len() <= SUBJECT && !rest.iter().any(says)
 }
 
-/// Verbs of which a statement may leave out to what something changed.
-const ADJUSTED: [&str; 18] = [
-    "changed",
-    "switched",
-    "moved",
-    "renamed",
-    "raised",
-    "lowered",
-    "increased",
-    "reduced",
-    "cut",
-    "extended",
-    "shortened",
-    "postponed",
-    "rescheduled",
-    "rose",
-    "fell",
-    "grew",
-    "dropped",
-    "shifted",
-];
 /// How far behind the verb stands what changed, and the longest of what it changed to.
 const CHANGED: usize = 5;
 const TO_WHAT: usize = 6;
@@ -124,7 +104,7 @@ const TO_WHAT: usize = 6;
 #[must_use]
 pub fn completed(fact: &str, turn: &str) -> String {
     let found = words(fact);
-    let is_verb = |word: &&Word<'_>| ADJUSTED.contains(&word.folded.as_str());
+    let is_verb = |word: &&Word<'_>| word.is_in(List::Adjusted);
     let tail = found.iter().find(is_verb).zip(found.last()).and_then(|(verb, last)| {
         let said = words(turn);
         let begins = |at: &usize| said[*at].folded == verb.folded;
@@ -138,7 +118,7 @@ pub fn completed(fact: &str, turn: &str) -> String {
         let what: Vec<&Word<'_>> = what.collect();
         let is_own = |word: &&&Word<'_>| word.is_in(List::FirstPerson) || word.is_in(List::Own);
         let is_whole = (2..=TO_WHAT).contains(&what.len()) && what[0].folded == "to";
-        let text = |last: &Word<'_>| &turn[begin(turn, what[0])..end(turn, last)];
+        let text = |last: &Word<'_>| &turn[what[0].begin..last.end()];
         (is_whole && !what.iter().any(|word| is_own(&word))).then(|| text(what[what.len() - 1]))
     });
     let bare = fact.trim_end_matches('.');

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::polarity::content;
-use super::words::{self, List, Word, stem};
+use crate::text::word_lists::List;
+use crate::text::words::{Word, stem};
 
 /// The person that each word of a source is about.
 #[derive(Clone, Copy, Default)]
@@ -103,7 +104,7 @@ pub(super) fn retells(
     const SAYS: [&str; 6] = ["said", "says", "wrote", "replied", "answered", "exclaimed"];
     const QUOTES: [char; 7] = ['"', '\'', '“', '”', '‘', '’', '„'];
     let verb = found.iter().take(3).find(|word| SAYS.contains(&word.folded.as_str()));
-    let rest = verb.map_or("", |verb| statement[words::end(statement, verb)..].trim_start());
+    let rest = verb.map_or("", |verb| statement[verb.end()..].trim_start());
     let rest = rest.trim_end_matches('.');
     let is_quotation = rest.starts_with(QUOTES) && rest.ends_with(QUOTES);
     // "The user thanked the assistant"

@@ -2,35 +2,11 @@
 //! everywhere, and so are those about a person who is named. "The database is PostgreSQL" may be about another
 //! database in each conversation.
 
-/// Words for the user, as facts name them: "the user's wife", "die Schwester des Nutzers", "a esposa do usuário".
-/// A longer word begins with one. Scripts without spaces between words have them anywhere.
-const USERS: [&str; 22] = [
-    "user",
-    "nutzer",
-    "benutzer",
-    "anwender",
-    "utilisat",
-    "l'utilisat",
-    "usuari",
-    "usuário",
-    "utente",
-    "l'utente",
-    "utilizador",
-    "gebruiker",
-    "användare",
-    "bruger",
-    "bruker",
-    "użytkowni",
-    "uživatel",
-    "пользовател",
-    "користувач",
-    "kullanıcı",
-    "مستخدم",
-    "المستخدم",
-];
-const UNSPACED_USERS: [&str; 5] = ["ユーザー", "用户", "用戶", "使用者", "사용자"];
+use crate::text::word_lists::List;
+use crate::text::words::words;
 
-/// What users call themselves in what they state as a fact.
+/// What users call themselves in what they state as a fact. Few words, as the first of a fact may be one of another
+/// language: "Im Projekt", "US law".
 const OWN: [&str; 28] = [
     "i", "i'm", "i've", "my", "we", "our", "ich", "mein", "meine", "wir", "je", "j'ai", "mon",
     "ma", "mes", "nous", "notre", "yo", "mi", "mis", "eu", "meu", "minha", "io", "mio", "mia", "я",
@@ -61,27 +37,29 @@ pub fn concerns_both(new: &str, known: &str) -> bool {
 pub fn is_about_user(fact: &str) -> bool {
     let begins_own =
         |word: &str| OWN.contains(&word) || UNSPACED_OWN.iter().any(|own| word.starts_with(own));
-    let is_user = |word: &String| {
-        USERS.iter().any(|user| word.starts_with(user))
-            || UNSPACED_USERS.iter().any(|user| word.contains(user))
+    let is_user = |word: &str| {
+        List::AnyUser.begins(word) || List::User.begins(word) || List::UnspacedUser.is_within(word)
     };
-    let words: Vec<String> = words(fact).take(SUBJECT).map(str::to_lowercase).collect();
-    words.first().is_some_and(|word| begins_own(word)) || words.iter().any(is_user)
+    let words = words(fact);
+    words.first().is_some_and(|word| begins_own(&word.folded))
+        || words.iter().take(SUBJECT).any(|word| is_user(&word.folded))
 }
 
 /// Whether both name the person that `new` begins with.
 fn shares_name(new: &str, known: &str) -> bool {
-    let Some((name, is_owner)) = words(new).next().map(bare) else { return false };
+    let bare_words = |text| words(text).iter().map(|word| bare(word.raw)).collect::<Vec<_>>();
+    let (new, known) = (bare_words(new), bare_words(known));
+    let Some(&(name, is_owner)) = new.first() else { return false };
     let lower = name.to_lowercase();
     if !name.starts_with(char::is_uppercase) || ARTICLES.contains(&lower.as_str()) {
         return false;
     }
-    let is_common = words(new).chain(words(known)).any(|word| bare(word).0 == lower);
-    let mut found = words(known).enumerate().filter(|(_, word)| bare(word).0 == name).peekable();
-    let is_within = |text: &str| words(text).skip(1).any(|word| bare(word).0 == name);
+    let is_common = new.iter().chain(&known).any(|(word, _)| *word == lower);
+    let mut found = known.iter().enumerate().filter(|(_, (word, _))| *word == name).peekable();
+    let is_within = new.iter().skip(1).any(|(word, _)| *word == name);
     !is_common
         && found.peek().is_some()
-        && (is_owner || is_within(new) || found.any(|(at, word)| at > 0 || bare(word).1))
+        && (is_owner || is_within || found.any(|(at, (_, owns))| at > 0 || *owns))
 }
 
 /// A word without the ending of an owner ("Anne's"), and whether it has that. Things have it only where they have
@@ -89,13 +67,6 @@ fn shares_name(new: &str, known: &str) -> bool {
 fn bare(word: &str) -> (&str, bool) {
     let owner = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s"));
     (owner.unwrap_or(word), owner.is_some())
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '\'' | '’' | '-' | '_');
-    text.split(move |c: char| !is_inner(c))
-        .map(|word| word.trim_matches(['\'', '’', '-']))
-        .filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]

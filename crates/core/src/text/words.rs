@@ -1,12 +1,19 @@
-//! Words of a text as the check compares them, and the lists of words that it knows.
+//! The words of a text: where they stand, and the form in which they are compared.
+//!
+//! [`words`] reads a text as people write it: "10:30", "$500" and "a.b@c.org" are one word each, and punctuation tells
+//! sentences, clauses and quotations. Where only letters and digits matter, [`parts`] ends a word at every mark.
+//!
+//! Three more ways to cut a text answer other questions: `lexical.rs` follows PostgreSQL's parser, `phrases.rs` needs
+//! the punctuation as words of its own, and `words_sought.rs` has pairs of letters where a script has no spaces.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use crate::text::word_lists::List;
 
 /// A word of a text.
-pub(super) struct Word<'a> {
+pub(crate) struct Word<'a> {
     /// As it is written, without punctuation around it.
     pub raw: &'a str,
+    /// Where that begins in the text, in bytes.
+    pub begin: usize,
     /// In lower case, without diacritics and without the ending `'s`.
     pub folded: String,
     /// Whether a sentence begins with it.
@@ -18,6 +25,11 @@ pub(super) struct Word<'a> {
 }
 
 impl Word<'_> {
+    /// Where it ends in the text, in bytes.
+    pub fn end(&self) -> usize {
+        self.begin + self.raw.len()
+    }
+
     pub fn is_in(&self, list: List) -> bool {
         list.has(&self.folded)
     }
@@ -33,7 +45,7 @@ impl Word<'_> {
 }
 
 /// The words of a text, in order.
-pub(super) fn words(text: &str) -> Vec<Word<'_>> {
+pub(crate) fn words(text: &str) -> Vec<Word<'_>> {
     let mut found = Vec::new();
     let (mut clause, mut is_first, mut quotation) = (0, true, Quotation::of(text));
     let mut rest = 0;
@@ -71,10 +83,19 @@ pub(super) fn words(text: &str) -> Vec<Word<'_>> {
             let piece = &run[from..cut.unwrap_or(run.len())];
             let word = trimmed(piece);
             if !word.is_empty() {
-                found.push(Word { raw: word, folded: folded(word), is_first, clause, is_quoted });
+                let at = piece.find(word).unwrap_or(0);
+                let folded = folded(word);
+                let is_abbreviation = ABBREVIATIONS.contains(&folded.as_str());
+                found.push(Word {
+                    raw: word,
+                    begin: begin + from + at,
+                    folded,
+                    is_first,
+                    clause,
+                    is_quoted,
+                });
                 is_first = false;
-                let tail = &piece[piece.find(word).unwrap_or(0) + word.len()..];
-                let is_abbreviation = ABBREVIATIONS.contains(&folded(word).as_str());
+                let tail = &piece[at + word.len()..];
                 if tail.contains(['.', ':']) && !is_abbreviation {
                     clause += 1;
                     is_first = tail.contains('.');
@@ -88,6 +109,11 @@ pub(super) fn words(text: &str) -> Vec<Word<'_>> {
         rest = end;
     }
     found
+}
+
+/// The runs of letters and digits of a text: words that end at every mark.
+pub(crate) fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty())
 }
 
 /// The quotation that a place of a text is in.
@@ -123,16 +149,6 @@ impl<'a> Quotation<'a> {
             self.text[at + '»'.len_utf8()..].starts_with(|c: char| !c.is_whitespace());
         is_before_word && self.last_left_guillemet > Some(at)
     }
-}
-
-/// Where a word of a text begins, in bytes.
-pub(super) fn begin(text: &str, word: &Word<'_>) -> usize {
-    word.raw.as_ptr() as usize - text.as_ptr() as usize
-}
-
-/// Where it ends.
-pub(super) fn end(text: &str, word: &Word<'_>) -> usize {
-    begin(text, word) + word.raw.len()
 }
 
 /// Words whose full stop ends no sentence.
@@ -172,7 +188,7 @@ fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{64b}'..='\u{65f}' | '\u{900}'..='\u{903}' | '\u{93a}'..='\u{94f}')
 }
 
-pub(super) fn is_currency(c: char) -> bool {
+pub(crate) fn is_currency(c: char) -> bool {
     matches!(c, '$' | '£' | '¥' | '\u{20a0}'..='\u{20cf}')
 }
 
@@ -187,13 +203,13 @@ fn trimmed(word: &str) -> &str {
 }
 
 /// The value of a digit of any common script.
-pub(super) fn digit(c: char) -> Option<u32> {
+pub(crate) fn digit(c: char) -> Option<u32> {
     const ZEROS: [u32; 7] = [0x30, 0x660, 0x6f0, 0x966, 0x9e6, 0xe50, 0xff10];
     ZEROS.iter().find_map(|zero| (c as u32).checked_sub(*zero).filter(|value| *value < 10))
 }
 
 /// A word as it is compared.
-pub(super) fn folded(word: &str) -> String {
+pub(crate) fn folded(word: &str) -> String {
     let mut text = String::with_capacity(word.len());
     for c in word.chars().flat_map(char::to_lowercase) {
         match c {
@@ -245,146 +261,18 @@ fn unaccented(c: char) -> char {
 
 /// A word without the endings of inflection, as far as rules go: "allergies" and "allergy", "lives" and
 /// "living".
-pub(super) fn stem(word: &str) -> &str {
+pub(crate) fn stem(word: &str) -> &str {
     const ENDINGS: [&str; 9] = ["ies", "ing", "ied", "es", "ed", "s", "y", "e", "n"];
     let is_long = |stem: &&str| stem.chars().count() >= 3;
     ENDINGS.iter().find_map(|ending| word.strip_suffix(ending)).filter(is_long).unwrap_or(word)
 }
 
-/// Declares the lists of `words.txt` with the names of their sections.
-macro_rules! lists {
-    ($($name:ident $section:literal)*) => {
-        /// A list of `words.txt`.
-        #[derive(Clone, Copy, PartialEq, Eq)]
-        pub(super) enum List {
-            $($name,)*
-        }
-
-        impl List {
-            fn section(self) -> &'static str {
-                match self {
-                    $(Self::$name => $section,)*
-                }
-            }
-        }
-    };
-}
-
-lists! {
-    Negation "negation"
-    Negating "negating"
-    Idiom "idiom"
-    Turn "turn"
-    Empty "empty"
-    Owner "owner"
-    Subject "subject"
-    FirstPerson "first_person"
-    ThirdPerson "third_person"
-    Belonging "belonging"
-    Opener "opener"
-    Personal "personal"
-    Unnamed "unnamed"
-    User "user"
-    English "english"
-    Foreign "foreign"
-    German "german"
-    Cardinal "cardinal"
-    Ordinal "ordinal"
-    Day "day"
-    Span "span"
-    Weekday "weekday"
-    Place "place"
-    People "people"
-    Unit "unit"
-    Relation "relation"
-    // What parts of a text do: see `acts`.
-    Own "own"
-    Filler "filler"
-    Referring "referring"
-    Linking "linking"
-    Auxiliary "auxiliary"
-    Task "task"
-    Standing "standing"
-    Courtesy "courtesy"
-    Rules "rules"
-    Remembering "remembering"
-    Duty "duty"
-    Imagined "imagined"
-    Joking "joking"
-    Answer "answer"
-    Telling "telling"
-    Greeting "greeting"
-    Determiner "determiner"
-    Yours "yours"
-    Author "author"
-    Notice "notice"
-    Order "order"
-    Power "power"
-    Right "right"
-    Request "request"
-    Check "check"
-    Obeying "obeying"
-}
-
-#[derive(Default)]
-struct Lines {
-    of_word: HashMap<&'static str, Vec<usize>>,
-    values: Vec<(&'static str, f64)>,
-}
-
-static LISTS: LazyLock<HashMap<&'static str, Lines>> = LazyLock::new(|| {
-    let mut lists: HashMap<&str, Lines> = HashMap::new();
-    let mut name = "";
-    for (number, line) in include_str!("words.txt").lines().enumerate() {
-        if line.starts_with('#') {
-            continue;
-        }
-        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            name = section;
-            continue;
-        }
-        let value = line.split(' ').next().and_then(|value| value.parse::<f64>().ok());
-        let list = lists.entry(name).or_default();
-        for word in line.split_whitespace().skip(usize::from(value.is_some())) {
-            list.of_word.entry(word).or_default().push(number);
-            list.values.extend(value.map(|value| (word, value)));
-        }
-    }
-    lists
-});
-
-impl List {
-    /// The lines that a word stands on.
-    pub fn lines(self, word: &str) -> &'static [usize] {
-        let list = LISTS.get(self.section());
-        list.and_then(|list| list.of_word.get(word)).map_or(&[], Vec::as_slice)
-    }
-
-    pub fn has(self, word: &str) -> bool {
-        !self.lines(word).is_empty()
-    }
-
-    fn values(self) -> &'static [(&'static str, f64)] {
-        LISTS.get(self.section()).map_or(&[], |list| list.values.as_slice())
-    }
-
-    /// The number that begins the line of a word.
-    pub fn value(self, word: &str) -> Option<f64> {
-        self.values().iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
-    }
-
-    /// The number of the first word that is part of another one.
-    pub fn value_within(self, word: &str) -> Option<f64> {
-        self.values().iter().find(|(name, _)| word.contains(name)).map(|(_, value)| *value)
-    }
-}
-
-pub(super) fn is_latin(c: char) -> bool {
+pub(crate) fn is_latin(c: char) -> bool {
     c.is_alphabetic() && (c as u32) < 0x250
 }
 
 /// Whether a text has more words of English than of the languages with the same letters.
-pub(super) fn is_english(found: &[Word<'_>]) -> bool {
+pub(crate) fn is_english(found: &[Word<'_>]) -> bool {
     let count = |list: List| found.iter().filter(|word| word.is_in(list)).count();
     count(List::English) > count(List::Foreign)
 }
