@@ -6,9 +6,19 @@ use memory_agent_core::text::ids;
 use std::path::PathBuf;
 use uuid::Uuid;
 
-/// Long-term memory of PostgreSQL for clients that speak HTTP.
+/// Long-term memory in PostgreSQL, for programs and people.
 #[derive(Debug, Parser)]
-#[command(name = "memory-agent", version)]
+#[command(
+    name = "memory-agent",
+    version,
+    after_help = "Examples:
+  memory-agent doctor                                  check the database that PGDATABASE names
+  memory-agent add --user ann 'Ann is a vegetarian.'   store a fact
+  memory-agent recall --user ann 'What can we cook?'   find it
+  memory-agent serve --user ann                        add memory to the chats of other programs
+
+Every command takes --database, or PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD."
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -17,17 +27,17 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answer OpenAI's and Anthropic's clients, with memory.
+    /// Add memory to the chats of other programs: a proxy for OpenAI's and Anthropic's APIs, MCP, mem0's API, a page.
     Serve(Box<Serve>),
-    /// Give a program that speaks MCP the tools of memory, on standard input and output.
+    /// Give an MCP client the tools of memory, on standard input and output.
     Mcp(Mcp),
     /// Talk with a language model that remembers, in the terminal.
     Chat(Chat),
-    /// Say how the memory of a database is, and what to do about it.
+    /// Check the memory of a database, and say what to do.
     Doctor(Doctor),
     /// Store a fact, and print its id.
     Add(Add),
-    /// Print the memories that answer a question, best first: id, score, time and text, separated by tabs.
+    /// Print the memories that answer a question, best first: id, score, time and text, between tabs.
     Recall(Recall),
     /// Forget memories.
     Forget(Forget),
@@ -39,6 +49,8 @@ pub enum Command {
 
 /// Options of `chat`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  memory-agent chat --user ann --upstream http://127.0.0.1:11434/v1")]
 pub struct Chat {
     #[command(flatten)]
     pub person: Person,
@@ -79,6 +91,10 @@ pub struct Chat {
 
 /// Options of `doctor`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  memory-agent doctor --database 'host=/run/postgresql dbname=app'
+
+The exit status is 0 if there is nothing to do, 1 if there is, and 2 if the database cannot be asked.")]
 pub struct Doctor {
     /// The database, as a URL or as in psql: "host=/run/postgresql dbname=app user=gateway". What it leaves out,
     /// PGHOST, PGPORT, PGDATABASE, PGUSER and PGPASSWORD say.
@@ -95,6 +111,9 @@ pub struct Doctor {
 
 /// Options of `add`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  memory-agent add --user ann 'Ann is a vegetarian.'
+  cat note.txt | memory-agent add --user ann -")]
 pub struct Add {
     #[command(flatten)]
     pub person: Person,
@@ -109,6 +128,9 @@ pub struct Add {
 
 /// Options of `recall`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  memory-agent recall --user ann 'What can we cook?'
+  memory-agent recall --user ann --json --top-k 3 'What can we cook?' | jq -r .content")]
 pub struct Recall {
     #[command(flatten)]
     pub person: Person,
@@ -127,6 +149,8 @@ pub struct Recall {
 
 /// Options of `forget`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  memory-agent forget --user ann --reason 'she moved' 01985c43-6f0e-7000-8000-3c2f9d1e5a77")]
 pub struct Forget {
     #[command(flatten)]
     pub person: Person,
@@ -142,6 +166,8 @@ pub struct Forget {
 
 /// Options of `export`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  memory-agent export --user ann ann.jsonl")]
 pub struct Export {
     #[command(flatten)]
     pub person: Person,
@@ -156,6 +182,9 @@ pub struct Export {
 
 /// Options of `import`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  memory-agent import --user ann conversations.json         an export of ChatGPT or Claude
+  memory-agent import --user ann --from-user a7 mem0.json   what mem0 knew of its user a7")]
 pub struct Import {
     #[command(flatten)]
     pub person: Person,
@@ -227,6 +256,8 @@ pub struct Person {
 
 /// Options of `mcp`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  memory-agent mcp --user ann --print-config claude-desktop")]
 pub struct Mcp {
     #[command(flatten)]
     pub person: Person,
@@ -278,6 +309,41 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    /// The words of a line of an example, as a shell splits them; what explains it stands behind two blanks.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let (mut is_quoted, mut characters) = (false, line.trim().chars().peekable());
+        while let Some(c) = characters.next() {
+            match c {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted && matches!(characters.peek(), Some(' ' | '|')) => break,
+                ' ' if !is_quoted => words.push(String::new()),
+                c => words.last_mut().expect("a word").push(c),
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn every_command_has_examples_that_it_takes() {
+        use clap::CommandFactory;
+        let whole = Cli::command();
+        let commands = whole.get_subcommands().filter(|command| command.get_name() != "help");
+        for command in commands.chain([&whole]) {
+            let help = command.get_after_help().expect("examples").to_string();
+            let examples: Vec<&str> = help
+                .lines()
+                .filter_map(|line| line.find("memory-agent ").map(|at| &line[at..]))
+                .filter(|line| !line.contains("--database,"))
+                .collect();
+            assert!(!examples.is_empty(), "{}", command.get_name());
+            for example in examples {
+                let parsed = Cli::try_parse_from(words(example));
+                assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+            }
+        }
     }
 
     #[test]

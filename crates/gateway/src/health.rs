@@ -1,4 +1,4 @@
-//! `/health` and `/metrics`: whether everything is there that a chat needs, and what was counted.
+//! `/health`, `/health/ready`, `/health/live` and `/metrics`: whether everything is there that a chat needs, and what was counted.
 
 use crate::db::memory::Status;
 use crate::gateway::Gateway;
@@ -131,8 +131,15 @@ impl Looks {
     }
 }
 
-/// `GET /health`: 200 when chats can be answered, 503 when not; the process is alive in both cases. Callers
-/// without a token may ask; only those who may chat learn where things are.
+/// `GET /health/live`: the process answers, whatever else does not. It looks at nothing, so that an orchestrator does
+/// not restart a gateway whose database is away.
+pub async fn live() -> Response {
+    let body = json!({ "live": true, "version": env!("CARGO_PKG_VERSION") });
+    answer(StatusCode::OK, "application/json", body.to_string())
+}
+
+/// `GET /health` and `GET /health/ready`: 200 when chats can be answered, 503 when not; the process is alive in both
+/// cases. Callers without a token may ask; only those who may chat learn where things are.
 pub async fn health(
     State(looks): State<Looks>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,

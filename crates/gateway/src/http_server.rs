@@ -131,6 +131,8 @@ pub fn router(gateway: Arc<Gateway>) -> Result<Router, String> {
         .merge(mem0::routes())
         .with_state(Arc::clone(&gateway))
         .route("/health", get(health::health).with_state(looks.clone()))
+        .route("/health/ready", get(health::health).with_state(looks.clone()))
+        .route("/health/live", get(health::live))
         .route("/metrics", get(health::metrics).with_state(looks))
         .merge(page::router(Arc::clone(&gateway))?)
         .route("/", get(async || Redirect::to(page::ROOT)))
