@@ -41,7 +41,8 @@ pub fn is_about_user(fact: &str) -> bool {
         List::AnyUser.begins(word) || List::User.begins(word) || List::UnspacedUser.is_within(word)
     };
     let words = words(fact);
-    words.first().is_some_and(|word| begins_own(&word.folded))
+    // As it is written: "Mia's" is not the Italian "mia".
+    words.first().is_some_and(|word| begins_own(&word.raw.to_lowercase()))
         || words.iter().take(SUBJECT).any(|word| is_user(&word.folded))
 }
 
@@ -122,6 +123,7 @@ mod tests {
             ("PostgreSQL is slow here", "MySQL is the database"),
             ("Deployment needs the new database", "the database needs a deployment"),
             ("Anne moved to Milan", "Tim lives in Rome"),
+            ("Anne moved to Milan", "Mia's birthday is on Saturday"),
             ("Tim met Anne", "Only Anne has the key"),
             ("The database is MySQL", "The database of the shop is MySQL"),
             ("Die Datenbank ist MySQL", "Die Datenbank ist PostgreSQL"),
