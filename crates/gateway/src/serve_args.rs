@@ -94,7 +94,7 @@ pub struct Serve {
     pub admin_database: Option<String>,
 
     /// A user whose tokens are an administrator's; once for each.
-    #[arg(long, help_heading = "People" = "admin", value_name = "USER_ID", requires = "admin_database", value_parser = one_user)]
+    #[arg(long = "admin", help_heading = "People", value_name = "USER_ID", requires = "admin_database", value_parser = one_user)]
     pub admins: Vec<String>,
 
     /// A file with the secret that JWTs are signed with (HS256): they count as tokens then.
@@ -114,7 +114,7 @@ pub struct Serve {
     pub jwt_audience: Option<String>,
 
     /// A reverse proxy, which names its client in X-Forwarded-For: wrong tokens are counted by that.
-    #[arg(long, help_heading = "People" = "proxy", value_name = "IP")]
+    #[arg(long = "proxy", help_heading = "People", value_name = "IP")]
     pub proxies: Vec<IpAddr>,
 
     /// Most tokens of the language model a day (UTC) for each token or user of a JWT, with the gateway's key;
@@ -136,7 +136,7 @@ pub struct Serve {
     pub client_sessions: bool,
 
     /// An origin whose web pages may ask; once for each.
-    #[arg(long, help_heading = "Addresses" = "allow-origin", value_name = "ORIGIN", value_parser = one_origin)]
+    #[arg(long = "allow-origin", help_heading = "Addresses", value_name = "ORIGIN", value_parser = one_origin)]
     pub allow_origins: Vec<String>,
 
     /// Connections to the database.
