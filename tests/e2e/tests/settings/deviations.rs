@@ -26,7 +26,7 @@ cross_session_triggers | context ingest | its effect; in ingest, the longest lis
 default_top_k | isolation processes recall settings window | its effect, and a setting whose change is easily seen
 default_ttl | background ingest | memories that expire while the test runs; its effect
 dense_weight | recall | its effect, and words alone
-embed_on_ingest | background chat common context dump erase facts gateway inference ingest isolation lifecycle page pgbouncer properties quotas recall reflection security settings standby summaries upgrade window | off, where a test is about words or has many rows and no question about meaning; async, where it is about the job
+embed_on_ingest | background chat common context dump erase facts gateway inference ingest isolation lifecycle page pgbouncer properties quotas recall security settings standby summaries upgrade window | off, where a test is about words or has many rows and no question about meaning; async, where it is about the job
 embedding_api_key_file | inference | its effect: an endpoint of the test
 embedding_api_version | inference | its effect: an endpoint of the test
 embedding_base_url | background inference model_change | an endpoint of the test
@@ -44,7 +44,7 @@ identity | attach docs gateway isolation page pgbouncer security settings | each
 inference | background cancel chat inference processes | each mode, where a test is about processes, interrupts or endpoints
 inference_threads | harness processes recall settings | its effect; in the harness as many as tests run side by side, so that none has the rerank of another refused; two, where a test has recalls refused
 inference_timeout | background settings | failures sooner than by default, and waits that no timeout ends
-job_workers | background reflection summaries worker | two jobs at once, and one alone
+job_workers | background summaries worker | two jobs at once, and one alone
 language_dir | settings | its effect
 llm_answer_tokens | worker | its effect
 llm_api_key_file | chat settings worker | endpoints of the test that want a key
@@ -57,7 +57,7 @@ llm_key_dir | worker | keys of the test
 llm_max_attempts | background inference isolation model_change reflection summaries worker | jobs that give up while the test waits, and some that do not
 llm_model | background chat docs dump gateway inference isolation plans secrets security settings standby upgrade window worker | the name of the stand-in
 llm_provider | chat settings | its effect
-llm_timeout | background chat reflection upgrade window worker | failures sooner than by default, and calls that last
+llm_timeout | background chat upgrade window worker | failures sooner than by default, and calls that last
 marker_weight | recall reflection | its effect, and scores without it
 max_content_bytes | attach security settings window | its effect, with short texts
 max_entries | background ingest plans smoke summaries window worker | its effect, with few rows; in smoke, a setting whose change is easily seen
