@@ -27,8 +27,9 @@ pub fn hand_over(job: &Job) -> Result<(), Aborted> {
             return Ok(());
         }
         // Short ones go along with the next, until as many turns are together as one has.
-        while exists {
-            let due = due(spi, &key, &settings)?;
+        let next = || if exists { due(spi, &key, &settings) } else { Ok(Vec::new()) };
+        loop {
+            let due = next()?;
             if due.is_empty() {
                 break;
             }

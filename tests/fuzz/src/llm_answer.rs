@@ -2,9 +2,7 @@
 //! the format. An answer that was accepted is accepted as it is the second time, and is understood.
 
 use memory_agent_core::facts::answers::AnswerFormat;
-use memory_agent_core::facts::{
-    contradictions, extract, reconcile, rewrite, statement_check,
-};
+use memory_agent_core::facts::{contradictions, extract, reconcile, rewrite, statement_check};
 
 pub fn check(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };

@@ -44,11 +44,6 @@ fn chat_request() -> impl Strategy<Value = ChatRequest> {
             .prop_map(|[turns, max_per_turn]| AnswerFormat::Facts { turns, max_per_turn }),
         any::<u32>().prop_map(|facts| AnswerFormat::Checks { facts }),
         any::<[u32; 2]>().prop_map(|[existing, new]| AnswerFormat::Decisions { existing, new }),
-        any::<[u32; 3]>().prop_map(|[existing, turns, max_facts]| AnswerFormat::Reflection {
-            existing,
-            turns,
-            max_facts,
-        }),
         any::<u32>().prop_map(|max| AnswerFormat::Rewrites { max }),
         any::<u32>().prop_map(|rows| AnswerFormat::Verdicts { rows }),
     ];

@@ -1,7 +1,7 @@
 //! When an episode is over, and what is asked about then.
 
 use crate::scene::{DATABASE, PATIENCE, Scene};
-use crate::script::{obedient, start, start_with};
+use crate::script::{obedient, start_with};
 use memory_agent_e2e::memory::{run, values};
 use memory_agent_e2e::wait_until;
 
