@@ -103,6 +103,23 @@ fn an_episode_in_which_it_is_quiet_is_ended_by_the_sweep() {
     assert_eq!(open, ["import"]);
 }
 
+/// More episodes than one step of a job takes.
+#[test]
+fn an_import_of_many_episodes_is_taken_in_steps() {
+    let mut scene = start_with(obedient, &[("memory_agent.min_episode_turns", "1")]);
+    run(&mut scene.client, "SET memory_agent.episode_max_turns = 1");
+    let mut said: Vec<String> = (0..249).map(|number| format!("Line {number}.")).collect();
+    said.push("Note: Bread needs salt.".to_owned());
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    scene.say_all(&said);
+    scene.drain();
+    let episodes = scene.episodes();
+    assert_eq!(episodes.len(), 250);
+    assert!(episodes.iter().all(|episode| episode == "1 reflected max_turns"), "{episodes:?}");
+    assert_eq!((scene.waiting_turns(), scene.unextracted_turns()), (0, 0));
+    assert_eq!(scene.facts(), ["Bread needs salt."]);
+}
+
 /// More sessions than one sweep takes have a longer gap of their own: the others have their turn.
 #[test]
 fn sessions_with_a_longer_gap_keep_nobody_waiting() {
