@@ -8,7 +8,7 @@ use memory_agent_e2e::memory::{ingest, ingest_all, replace_fact_of, run, value};
 use memory_agent_e2e::{Client, Cluster, Json, json, shared, sqlstate};
 use std::collections::HashSet;
 
-const CASES: u64 = 1500;
+const CASES: u64 = 750;
 const CONVERSATIONS: u64 = 12;
 /// Tokens that a message costs beside its text.
 const OVERHEAD: i64 = 4;
