@@ -398,7 +398,7 @@ ALTER TABLE memory_agent.llm_probes ENABLE ROW LEVEL SECURITY;
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoints', '');
 SELECT pg_catalog.pg_extension_config_dump('memory_agent.endpoint_uses', '');
 
-COMMENT ON TABLE memory_agent.traces IS 'One document for each call that extracts from turns of episodes: its inputs, output and effects.';
+COMMENT ON TABLE memory_agent.traces IS 'One document for each job that extracts facts from turns of episodes: its inputs, output and effects.';
 COMMENT ON TABLE memory_agent.endpoints IS 'LLM endpoints that memory_set_endpoint wrote. Keys are not here: key_name is a file of memory_agent.llm_key_dir.';
 COMMENT ON COLUMN memory_agent.endpoints.enabled_in IS 'The cluster, the database and the installation of the extension in which the owner wrote or enabled the endpoint. In a copy of the database and after a restore it is off.';
 COMMENT ON TABLE memory_agent.endpoint_uses IS 'The LLM endpoint of each agent; an empty agent_id stands for all agents without one of their own.';

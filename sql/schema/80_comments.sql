@@ -9,7 +9,7 @@ COMMENT ON TABLE memory_agent.episodes IS 'Runs of related turns in a session.';
 COMMENT ON TABLE memory_agent.jobs IS 'Work for the background worker; at most one pending job of a kind and scope.';
 COMMENT ON TABLE memory_agent.history IS 'Append-only record of what happened to memory: a hash chain per user over salted commitments.';
 COMMENT ON TABLE memory_agent.llm_calls IS 'Calls of language models: tokens, latency, status. Bodies only while tracing.';
-COMMENT ON TABLE memory_agent.traces IS 'One document for each call that extracts from turns of episodes: its inputs, output and effects.';
+COMMENT ON TABLE memory_agent.traces IS 'One document for each job that extracts facts from turns of episodes: its inputs, output and effects.';
 COMMENT ON TABLE memory_agent.archives IS 'The knowledge base: documents and archived conversations as wholes. Their chunks are entries of kind document.';
 COMMENT ON TABLE memory_agent.models IS 'Models registered in this database. If none of a kind is active, the settings name the model.';
 COMMENT ON TABLE memory_agent.attachments IS 'Application tables whose rows become entries.';
